@@ -1,4 +1,4 @@
-"""The interface of a data set to the rest of the harness."""
+"""The interface of a dataset to the rest of the harness."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -59,7 +59,7 @@ def _not_theirs() -> tuple[str, ...]:
 
 
 class DataError(HarnessError):
-    """A data set file does not match its format."""
+    """A dataset file does not match its format."""
 
 
 class FixtureError(HarnessError):
@@ -104,7 +104,7 @@ class ContextOverflowError(ModelError):
 
 
 class TransientModelError(ModelError):
-    """One call failed in a transient way: 429, 5xx, time-out, lost connection.
+    """One call failed in a transient way: 429, 5xx, timeout, lost connection.
 
     Args:
         retry_after: seconds the server asked to wait, or None.

@@ -7,7 +7,7 @@ A package registers an object by an entry point, for instance in its `pyproject.
 
 A folder of this package does the same in a `plugins.toml` next to its code: a table of names for each registry.
 
-Nothing is imported to list the names; a plug-in that cannot be imported breaks only the command that uses it.
+Nothing is imported to list the names; a plugin that cannot be imported breaks only the command that uses it.
 """
 
 import os
@@ -216,7 +216,7 @@ class Registry(Generic[T]):
             return self._checked(specified, name)
         if ":" in name:
             return self._checked(load_object(name, self.what), name)
-        raise HarnessError(f"There is no {self.what} '{name}'", fix=nearest(name, self.names()))
+        raise HarnessError(f"Unknown {self.what} '{name}'", fix=nearest(name, self.names()))
 
     def _checked(self, loaded: object, name: str) -> T:
         adapted = self.adapt(loaded)
@@ -238,7 +238,7 @@ def load_object(target: str, what: str, *, fix: str = "") -> object:
     """
     module, _, attribute = target.partition(":")
     if not module or not attribute:
-        raise HarnessError(f"'{target}' names no {what}", fix="Write package.module:Attribute")
+        raise HarnessError(f"'{target}' is not the name of a {what}", fix="Write package.module:Attribute")
     if module.endswith(".py"):
         folder = f", in the folder {Path(module).parent}" if Path(module).parent != Path() else ""
         fix = f"Write {Path(module).stem}:{attribute}{folder}"

@@ -279,7 +279,7 @@ class Judgement(Struct, frozen=True, gc=False):
 
 
 class DatasetIdentity(Struct, frozen=True):
-    """Identity of the data set something was made from."""
+    """Identity of the dataset something was made from."""
 
     name: str
     sha256: str

@@ -12,7 +12,7 @@ FIGURES = ("report", "demo-*", "--baseline", "demo-full-history", "--format", "f
 _PICTURES: Mapping[str, str] = MappingProxyType(
     {"docs/comparison.svg": "overall.svg", "docs/comparison-dark.svg": "overall-dark.svg"}
 )
-_OF_THE_FIRST_TIME = ("Prepared", "  parts:", "Embeddings", "Nothing to do")
+_OF_THE_FIRST_TIME = ("Prepared", "  parts:", "Embeddings", "Already prepared")
 _BELOW_THE_TABLE = ("Not shown at", "▲")
 
 

@@ -70,7 +70,7 @@ def test_an_object_can_be_named_without_registration(packages: Path) -> None:
 
 
 def test_what_is_said_of_a_name_that_is_none() -> None:
-    with pytest.raises(HarnessError, match=r"no number 'zer'.*Did you mean 'zero'"):
+    with pytest.raises(HarnessError, match=r"Unknown number 'zer'.*Did you mean 'zero'"):
         registry().get("zer")
     with pytest.raises(HarnessError, match=r"'wrong' is a str, not a int"):
         registry().get("wrong")

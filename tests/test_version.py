@@ -49,7 +49,7 @@ def test_fixtures_of_0_2_are_whole_and_nothing_is_made_again(folder: Path) -> No
     memories = [word for memory in MEMORIES if memory != "engram-lean" for word in ("--memory", memory)]
     prepare_small = ("prepare", "--dataset", "small.json", "--embedder", "hashing:64")
     done = longmemeval(*prepare_small, *memories, cwd=folder)
-    assert "Nothing to do, everything is prepared: 3 haystacks" in done.stdout
+    assert "Already prepared: 3 haystacks" in done.stdout
     refused = longmemeval(*prepare_small, "--memory", "engram-lean", cwd=folder, code=2)
     assert "Part 'engram' of this preparation was made by another recipe" in refused.stderr
     assert tree(folder / "prepared-data") == before
@@ -59,12 +59,12 @@ def test_fixtures_of_0_2_are_whole_and_nothing_is_made_again(folder: Path) -> No
         if path.endswith(".json") and not path.endswith("meta.json") and "engram" not in path:
             assert (folder / "prepared-data" / "small" / "now" / path).read_bytes() == data, path
     checked = longmemeval("verify", "small/default", *memories, "--dataset", "small.json", cwd=folder).stdout
-    assert "checks hold" in checked
+    assert "checks passed" in checked
 
 
 @pytest.mark.parametrize("memory", [*MEMORIES, "packed-r1"])
 def test_runs_of_0_2_hold_and_are_made_again_the_same(folder: Path, memory: str) -> None:
-    assert "checks hold" in longmemeval("verify", memory, cwd=folder).stdout
+    assert "checks passed" in longmemeval("verify", memory, cwd=folder).stdout
     again = longmemeval("run", "--like", memory, "--run-id", "again", cwd=folder)
     assert "answered" in again.stdout
     found, expected = (recalled(folder, name) for name in ("again", memory))
@@ -107,10 +107,10 @@ def test_scores_rankings_and_signatures_of_0_2_are_shown(folder: Path) -> None:
     assert len(runs) == 10
     assert runs["hybrid"].scores[0].value == 2 / 3
     assert RunFiles(folder / "results" / "hybrid").metrics[0].format == 2
-    assert "checks hold" in longmemeval("verify", "ranked", cwd=folder).stdout
-    assert "checks hold" in longmemeval("verify", "theirs", cwd=folder).stdout
+    assert "checks passed" in longmemeval("verify", "ranked", cwd=folder).stdout
+    assert "checks passed" in longmemeval("verify", "theirs", cwd=folder).stdout
     signed = longmemeval("verify", "typed-nodes", "--public-key", "public.pem", cwd=folder).stdout
-    assert "checks hold, signed by the owner of public.pem" in signed
+    assert "checks passed, signed by the owner of public.pem" in signed
 
 
 def test_a_run_of_0_1_is_refused_with_its_command(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_what_was_prepared_before_the_merge_is_not_prepared_again(before_the_mer
     before = tree(folder / "prepared-data" / "small")
     memories = [word for name in (*RUNS_BEFORE[:-1], "own:Notes") for word in ("--memory", name)]
     done = longmemeval("prepare", "-d", "small.json", "--embedder", "hashing:64", *memories, cwd=folder)
-    assert "Nothing to do, everything is prepared: 3 haystacks" in done.stdout
+    assert "Already prepared: 3 haystacks" in done.stdout
     # A class of a script is the same memory, although what it uses of this package has moved.
     started = subprocess.run(
         [sys.executable, "notebook.py"],

@@ -1,4 +1,4 @@
-"""Objects of Python users: a data set with its selection, a memory, runs; and the verbs that use them."""
+"""Objects of Python users: a dataset with its selection, a memory, runs; and the verbs that use them."""
 
 from types import ModuleType
 

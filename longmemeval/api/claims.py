@@ -132,7 +132,7 @@ class ClaimTrial:
     def _chosen(self, settings: ClaimSettings) -> Data:
         """Return the data with the claim's questions, or a sample of them."""
         if not self._changes.dataset and (need := next(missing_data(settings, self.folders.data_dir), None)):
-            raise DataError(f"The data set '{need.name}' is not here", where=str(self.folders.data_dir), fix=need.fix)
+            raise DataError(f"The dataset '{need.name}' is missing", where=str(self.folders.data_dir), fix=need.fix)
         place = self._changes.dataset or place_of(settings, self.folders.data_dir)
         data = Data(load_dataset(place, self.folders.data_dir))
         if settings.types:

@@ -1,4 +1,4 @@
-"""A data set with the questions chosen from it, for Python users."""
+"""A dataset with the questions chosen from it, for Python users."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class Data:
     """A dataset and a selection of its questions, which `len()` counts; runs record the selection."""
 
     dataset: Dataset
-    """The whole data set: haystacks, questions, gold."""
+    """The whole dataset: haystacks, questions, gold."""
     selection: Selection = Selection()
 
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ def _listed(names_in_call: str | Sequence[str], what: str, known: Mapping[str, i
     names = (names_in_call,) if isinstance(names_in_call, str) else tuple(names_in_call)
     for name in names:
         if name not in known:
-            raise HarnessError(f"There is no {what} '{name}' among the chosen questions", fix=nearest(name, known))
+            raise HarnessError(f"Unknown {what} '{name}' among the chosen questions", fix=nearest(name, known))
     return names
 
 
@@ -197,7 +197,7 @@ class Memory:
             return
         if not isinstance(source, str):
             remedy = f"the class {type(source).__name__} itself, not an object of it"
-            raise HarnessError(f"Memory({source!r:.60}) is no memory", fix=f"Give a name or {remedy}")
+            raise HarnessError(f"Memory({source!r:.60}) is not a memory", fix=f"Give a name or {remedy}")
         found = resolve_configuration(source)
         if label or parameters:
             name = label or (found.name if found.name != found.preset else "")

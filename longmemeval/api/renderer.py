@@ -123,10 +123,10 @@ def picture(held: Held, chart: str) -> Picture:
 
     charts = {drawing.name: drawing for drawing in _charts(held)}
     if not charts:
-        raise HarnessError("There is nothing to draw: no question is answered by a model here")
+        raise HarnessError("Nothing to draw: no model has answered a question here")
     if chart and chart not in charts:
         more = "; a run has more when it is graded" if isinstance(held, Run) else ""
-        raise HarnessError(f"plot('{chart}'): there is no such chart of it", fix=nearest(chart, charts) + more)
+        raise HarnessError(f"plot('{chart}'): unknown chart", fix=nearest(chart, charts) + more)
     return (charts[chart] if chart else next(iter(charts.values()))).alone()
 
 

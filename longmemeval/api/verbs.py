@@ -152,7 +152,7 @@ def compare(
         HarnessError: a run does not exist or is not graded, or runs differ in data, questions, judge or metric.
     """
     if not runs:
-        raise HarnessError("compare() has nothing to compare", fix="Write compare(evaluation, another)")
+        raise HarnessError("No runs to compare", fix="Write compare(evaluation, another)")
     from longmemeval.pipeline.compare.compare import compare_runs
     from longmemeval.results.graded.judge_checks import controls_last
 

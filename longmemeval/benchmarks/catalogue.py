@@ -1,4 +1,4 @@
-"""The named data sets. Their addresses and hashes are data: `catalogue.json`."""
+"""The named datasets. Their addresses and hashes are data: `catalogue.json`."""
 
 from collections.abc import Iterable
 from functools import cache, lru_cache
@@ -21,7 +21,7 @@ BENCHMARK_SPECS = Registry(BENCHMARKS, "benchmark", Benchmark)
 
 
 def benchmark_of(dataset: Dataset) -> Benchmark:
-    """Return the specification of a data set's benchmark.
+    """Return the specification of a dataset's benchmark.
 
     Raises:
         HarnessError: no benchmark of this name is installed, or it cannot be loaded.
@@ -71,15 +71,15 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Companion(Struct, frozen=True, forbid_unknown_fields=True):
-    """A further file of a data set: a second part of its data, or its authors' prompts."""
+    """A further file of a dataset: a second part of its data, or its authors' prompts."""
 
     file: str
-    """Name of the file, in the folder of the data set's own file."""
+    """Name of the file, in the folder of the dataset's own file."""
     source: Source
 
 
 class CatalogueEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """A data set with a name."""
+    """A dataset with a name."""
 
     name: str
     description: str
@@ -98,7 +98,7 @@ class CatalogueEntry(Struct, frozen=True, forbid_unknown_fields=True):
     repository: Repository | None = None
     """Repository from which a folder of files is fetched."""
     beside: tuple[Companion, ...] = ()
-    """Files that are downloaded and verified together with the data set's own."""
+    """Files that are downloaded and verified together with the dataset's own."""
 
     @property
     def is_folder(self) -> bool:
@@ -106,7 +106,7 @@ class CatalogueEntry(Struct, frozen=True, forbid_unknown_fields=True):
         return self.repository is not None or self.instructions is not None
 
     def sources(self, path: Path) -> list[tuple[Path, Source]]:
-        """Return every file to download, with its source; the data set's own, at `path`, comes first."""
+        """Return every file to download, with its source; the dataset's own, at `path`, comes first."""
         own = [(path, self.source)] if self.source else []
         return own + [(path.with_name(companion.file), companion.source) for companion in self.beside]
 
@@ -148,11 +148,11 @@ def catalogue_entry(name: str) -> CatalogueEntry:
     """
     entries = catalogue()
     if name not in entries:
-        raise DataError(f"{name!r} is not in the catalogue of data sets", fix=nearest(name, entries))
+        raise DataError(f"Unknown dataset {name!r}", fix=nearest(name, entries))
     if len(owners := _owners(name)) > 1:
         named = ", ".join(benchmark.name for benchmark in owners)
         raise DataError(
-            f"The data set {name!r} is in the catalogues of several benchmarks: {named}",
+            f"The dataset {name!r} is in the catalogues of several benchmarks: {named}",
             fix="Uninstall the package of one of them, or load the file by its path",
         )
     return entries[name]
@@ -186,11 +186,11 @@ def folder_state(folder: Path) -> Literal["yes", "in part", "no"]:
 def folder_missing(entry: CatalogueEntry, folder: Path) -> DataError:
     """Return the error for an entry whose files were not fetched; it says how to get them."""
     if entry.repository:
-        there = "is here only in part" if unfinished(folder).exists() else "is not downloaded"
+        there = "is only partly downloaded" if unfinished(folder).exists() else "is not downloaded"
         fix = f"Run `longmemeval datasets download {entry.name}`"
-        return DataError(f"The data set {entry.name!r} {there}", where=str(folder), fix=fix)
+        return DataError(f"The dataset {entry.name!r} {there}", where=str(folder), fix=fix)
     return DataError(
-        f"The data set {entry.name!r} is not here, and it cannot be downloaded: it is a folder of many files",
+        f"The dataset {entry.name!r} is missing, and cannot be downloaded: it is a folder of many files",
         where=str(folder),
         fix=(entry.instructions or "").format(folder=folder),
     )

@@ -1,4 +1,4 @@
-"""Files of data sets: their bytes, mapped rather than read, and faults in them by record and field."""
+"""Files of datasets: their bytes, mapped rather than read, and faults in them by record and field."""
 
 import hashlib
 import mmap
@@ -81,11 +81,11 @@ def map_file(path: Path) -> mmap.mmap:
     try:
         with path.open("rb") as handle:
             if path.stat().st_size == 0:
-                raise DataError("The data set file is empty", where=str(path), fix="Download or write it again")
+                raise DataError("The dataset file is empty", where=str(path), fix="Download or write it again")
             return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"The data set file cannot be read: {reason}", where=str(path)) from error
+        raise DataError(f"The dataset file cannot be read: {reason}", where=str(path)) from error
 
 
 def json_in(path: Path, data: bytes | mmap.mmap) -> memoryview:
@@ -97,26 +97,26 @@ def json_in(path: Path, data: bytes | mmap.mmap) -> memoryview:
     try:
         return without_mark(data)
     except UnreadableError as error:
-        raise DataError(f"The data set file cannot be read: {error}", where=str(path)) from error
+        raise DataError(f"The dataset file cannot be read: {error}", where=str(path)) from error
 
 
 def malformed(path: Path, size: int, error: Exception) -> DataError:
     """Return the error for a file of `size` bytes that cannot be split into records."""
     message = str(error)
     if "truncated" in message:
-        what, fix = f"The data set file looks truncated: its JSON ends early, after {size:,} bytes", "Download it again"
+        what, fix = f"The dataset file looks truncated: its JSON ends early, after {size:,} bytes", "Download it again"
     elif isinstance(error, RecursionError):
-        what, fix = "The data set file is nested too deeply to be read", ""
+        what, fix = "The dataset file is nested too deeply to be read", ""
     elif isinstance(error, msgspec.ValidationError):
-        what, fix = "The data set file is not a JSON array of records", "Put the records into one array: [{…}, {…}]"
+        what, fix = "The dataset file is not a JSON array of records", "Put the records into one array: [{…}, {…}]"
     else:
-        what, fix = f"The data set file is not JSON: {message.removeprefix('JSON is malformed: ')}", ""
+        what, fix = f"The dataset file is not JSON: {message.removeprefix('JSON is malformed: ')}", ""
     return DataError(what, where=str(path), fix=fix)
 
 
 def unknown_id(path: Path, kind: str, identifier: str, known: Iterable[str]) -> DataError:
     """Return the error for the id of a haystack or question that the data does not have; it names the nearest id."""
-    return DataError(f"There is no {kind} {identifier!r}", where=str(path), fix=nearest(identifier, known))
+    return DataError(f"Unknown {kind} {identifier!r}", where=str(path), fix=nearest(identifier, known))
 
 
 # A data file mapped into memory; only a bounded part is resident at a time, however large the file is.

@@ -24,7 +24,7 @@ from longmemeval.benchmarks.repository import fetch, is_complete
 from longmemeval.core.files import replacing, sha256_file
 from longmemeval.errors import DataError
 
-# Files of data sets that are already in the Hugging Face cache, found by their hash.
+# Files of datasets that are already in the Hugging Face cache, found by their hash.
 #
 # The layout is documented (huggingface.co/docs/hub/local-cache): `datasets--OWNER--NAME/blobs/` holds each file once,
 # a large file under its sha256; `snapshots/REVISION/` holds links to them, or on some systems the files themselves.
@@ -41,7 +41,7 @@ def cache_folder() -> Path:
 
 
 def cached_copy(source: Source) -> Path | None:
-    """Return a file of the cache, from any data set, with the size and hash of the source; None if there is none."""
+    """Return a file of the cache, from any dataset, with the size and hash of the source; None if there is none."""
     # A file that cannot be read is skipped: the download reports what is wrong, if anything is.
     for candidate in _files_of_source_size(cache_folder(), source):
         try:

@@ -1,4 +1,4 @@
-"""A data set held in memory: all that a new benchmark needs besides its records."""
+"""A dataset held in memory: all that a new benchmark needs besides its records."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
         DataError: the file cannot be read, or is something else.
         HarnessError: the file is a Parquet file, and pyarrow is not installed.
     """
-    with reading("The data set file", path, "is not a JSON array of records", kind=DataError):
+    with reading("The dataset file", path, "is not a JSON array of records", kind=DataError):
         data = path.read_bytes()
         return parquet_rows(path) if data.startswith(MAGIC) else decode_json(data, list[dict[str, Any]])
 
@@ -65,7 +65,7 @@ class InMemoryDataset:
             self._check_gold(question, gold)
             self._questions[question.question_id] = question, gold
         if not self._questions:
-            raise DataError("The data set has no question", where=str(path))
+            raise DataError("The dataset has no question", where=str(path))
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""Data sets by name or path."""
+"""Datasets by name or path."""
 
 import json
 import os
@@ -54,7 +54,7 @@ _LONGEST_RECORD = 1 << 26
 
 
 def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **options: object) -> Dataset:
-    """Open a data set. A file is recognised by its benchmark, mostly by the keys of its first record.
+    """Open a dataset. A file is recognised by its benchmark, mostly by the keys of its first record.
 
     Args:
         name_or_path: a catalogue name (a `str`), else the path of a file, or folder, in the format of some benchmark.
@@ -179,7 +179,7 @@ def _present(entry: CatalogueEntry, data_dir: Path) -> Path:
         return path
     if not path.is_file():
         fix = f"Run `longmemeval datasets download {entry.name}`, or {by_hand(entry.source, path)}"
-        raise DataError(f"The data set {entry.name!r} is not downloaded", where=str(path), fix=fix)
+        raise DataError(f"The dataset {entry.name!r} is not downloaded", where=str(path), fix=fix)
     size = path.stat().st_size
     if size != entry.source.bytes:
         raise DataError(
@@ -202,7 +202,7 @@ _SCRIPTED = "offline/scripted:"
 
 
 def default_judge_of(dataset: Dataset) -> str:
-    """Return the judge that grades answers to a data set if none is named.
+    """Return the judge that grades answers to a dataset if none is named.
 
     Raises:
         HarnessError: it compares English words, and the data are not in English.
@@ -212,13 +212,13 @@ def default_judge_of(dataset: Dataset) -> str:
     if rules and compares_words(rules.identity) and (foreign := foreign_part(dataset)):
         raise HarnessError(
             f"The default judge {spec} compares English words, and {foreign} of '{dataset.name}' are not in English",
-            fix=f"Name a chat model with --judge MODEL. --judge {spec} grades by English words all the same",
+            fix=f"Name a chat model with --judge MODEL. --judge {spec} grades by English words nevertheless",
         )
     return spec
 
 
 def foreign_part(dataset: Dataset) -> str:
-    """Return how many questions of a data set are not in English; empty if it is English."""
+    """Return how many questions of a dataset are not in English; empty if it is English."""
     questions = list(dataset.questions())
     foreign = foreign_questions(questions, dataset.gold)
     number = count_of(len(questions), "question")
@@ -285,7 +285,7 @@ def _model_judge(
 ) -> Judge:
     name, model = _split(spec, benchmark.prompts)
     if not model or (model.startswith("offline/") and not model.startswith(_SCRIPTED)):
-        raise HarnessError(f"There is no judge '{spec}'", fix=nearest(model, [*rule_names(), f"{_SCRIPTED}FILE"]))
+        raise HarnessError(f"Unknown judge '{spec}'", fix=nearest(model, [*rule_names(), f"{_SCRIPTED}FILE"]))
     prompts = JUDGE_DEFINITIONS.get(name).prompts if name in JUDGE_DEFINITIONS else None
     if prompts:
         return prompts.judge(model_factory(model), served_at(model, options), data_dir)
@@ -303,7 +303,7 @@ def _split(spec: str, own_set: str) -> tuple[str, str]:
     # No provider's name contains an `@`, so the part before it was meant to be a set.
     if "/" in right and "/" not in left:
         raise HarnessError(
-            f"There is no template set '{left}'",
+            f"Unknown template set '{left}'",
             where=f"judge '{spec}'",
             fix=f"{nearest(left, set_names())}, or a file that ends in {' or '.join(FILE_ENDINGS)}",
         )
@@ -329,7 +329,7 @@ class VerifiedData(Struct, frozen=True):
 
 
 def verify_data(name_or_path: str, data_dir: Path) -> VerifiedData:
-    """Check the hash of a data set against the catalogue or, if none is pinned, every record against the format.
+    """Check the hash of a dataset against the catalogue or, if none is pinned, every record against the format.
 
     Args:
         name_or_path: a catalogue name, else the path of a file or folder.
@@ -381,7 +381,7 @@ def _check_pinned(name: str, source: Source, path: Path) -> None:
     """Compare size and hash of a file with the catalogue."""
     fix = f"Run `longmemeval datasets download {name}` to get it"
     if not path.is_file():
-        raise DataError(f"The data set {name!r} is not downloaded", where=str(path), fix=fix)
+        raise DataError(f"The dataset {name!r} is not downloaded", where=str(path), fix=fix)
     size = path.stat().st_size
     if size != source.bytes:
         what = f"The file of {name!r} has {size:,} bytes, but the catalogue says {source.bytes:,}"

@@ -1,4 +1,4 @@
-"""Files of a data set that are published individually in a git repository, fetched by git from one commit.
+"""Files of a dataset that are published individually in a git repository, fetched by git from one commit.
 
 The commit's id is a hash over the ids of all its files, so that git verifies every byte it receives against the id in
 the catalogue. Only the wanted files are fetched (`--filter=blob:none`), one at a time; files that are already there
@@ -73,7 +73,7 @@ def fetch(
     """Fetch all missing files into the clone, which is created if needed.
 
     Args:
-        name: name of the data set, for errors.
+        name: name of the dataset, for errors.
         clone: folder of the clone.
         on_progress: called with the numbers of files present and wanted.
         pause: seconds before the second attempt of a request; doubles with each further one.
@@ -124,7 +124,7 @@ def _begin(repository: Repository, clone: Path, pause: float) -> None:
 def _wanted(repository: Repository, clone: Path) -> dict[str, str]:
     """Return git's ids of the bytes of all wanted files, by path."""
     if not (clone / ".git").exists():
-        raise _Refused("there is no clone")
+        raise _Refused("the clone is missing")
     lines = _git(clone, "ls-tree", "-r", "-z", repository.commit).split("\0")
     identifiers = {path: entry.split()[2] for entry, _, path in (line.partition("\t") for line in lines if line)}
     wanted = {

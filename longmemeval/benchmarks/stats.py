@@ -1,4 +1,4 @@
-"""Counts over a data set."""
+"""Counts over a dataset."""
 
 from datetime import datetime
 
@@ -25,7 +25,7 @@ class GroupCount(Struct):
 
 
 class DatasetStats(Struct):
-    """Counts over a whole data set, with both of its hashes."""
+    """Counts over a whole dataset, with both of its hashes."""
 
     name: str
     path: str
@@ -64,7 +64,7 @@ class DatasetStats(Struct):
 
 
 def dataset_stats(dataset: Dataset) -> DatasetStats:
-    """Count everything in the data set, one record at a time.
+    """Count everything in the dataset, one record at a time.
 
     Raises:
         DataError: a record violates the format.

@@ -1,4 +1,4 @@
-"""`longmemeval datasets import` and `datasets label`: data sets from your own conversations."""
+"""`longmemeval datasets import` and `datasets label`: datasets from your own conversations."""
 
 from datetime import datetime
 from pathlib import Path
@@ -16,18 +16,18 @@ def import_chats(
     exports: Annotated[
         list[Path], typer.Argument(metavar="EXPORT", help="ChatGPT or Claude export, message list, or CSV; repeatable.")
     ],
-    output: Annotated[Path, Flag(OUTPUT, "FOLDER", "The data set to write.")],
+    output: Annotated[Path, Flag(OUTPUT, "FOLDER", "Folder of the dataset to write.")],
     questions: Annotated[
         Path | None,
         Flag(WHAT, "FILE", "YAML or JSON list of questions and answers."),
     ] = None,
     date: Annotated[
         datetime | None,
-        Flag(WHAT, "DATE", "The date of messages that have none."),
+        Flag(WHAT, "DATE", "Date of messages that have none."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a data set from exported conversations.
+    """Make a dataset from exported conversations.
 
     All exports together are one person's history; the messages of one conversation on one day are a session.
     """
@@ -50,8 +50,8 @@ def import_chats(
 
 
 def label_evidence(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A data set that `datasets import` wrote.")],
-    top: Annotated[int, Flag(WHAT, "N", "Messages to propose.", minimum=1)] = 5,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Dataset that `datasets import` wrote.")],
+    top: Annotated[int, Flag(WHAT, "N", "Number of messages to propose.", minimum=1)] = 5,
 ) -> None:
     """Choose the evidence for questions from proposed messages.
 
@@ -72,7 +72,7 @@ def label_evidence(
             break
         accept(folder, question.id, [proposal.messages[number - 1].message_id for number in chosen])
         labelled += 1
-    out.print(f"{labelled} questions labelled; {printable(str(folder / 'evidence.json'))} has them.")
+    out.print(f"Labelled {labelled} questions in {printable(str(folder / 'evidence.json'))}.")
     err.next((command_line("prepare", "--dataset", str(folder), "--memory", "hybrid"), "ingest it"))
 
 

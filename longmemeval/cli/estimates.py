@@ -61,7 +61,7 @@ def _columns(stage_of: "Callable[[Record], Stage]") -> "list[Column[Record]]":
         ),
         Column("cost", lambda row: span(stage_of(row).dollars, stage_of(row).work.dollars, in_dollars)),
         Column("time", lambda row: ("≤ " if stage_of(row).by_batch else "") + duration(stage_of(row).seconds)),
-        Column("known by", lambda row: stage_of(row).work.basis, "prose", drop=1),
+        Column("basis", lambda row: stage_of(row).work.basis, "prose", drop=1),
     ]
 
 
@@ -123,9 +123,9 @@ def show_sample_size(size: "SampleSize") -> None:
     """Print how many questions tell a difference from noise, their cost, and the assumptions."""
     points = f"{size.points:g} {'point' if size.points == 1 else 'points'}"
     if size.needed is None:
-        first = f"To tell {points} from noise, two runs need more than ten million questions."
+        first = f"80% power to detect {points} needs more than ten million questions in each of two runs."
     else:
-        first = f"To tell {points} from noise, two runs need {_amount(size.needed)}."
+        first = f"80% power to detect {points} needs two runs of {_amount(size.needed)}."
     available = size.available
     shows = "show no difference" if available.points >= 100 else f"show {available.points:.1f} points"
     lines = [first, f"The data has {count_of(available.questions, 'question')}, which {shows}."]

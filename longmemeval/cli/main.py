@@ -76,7 +76,7 @@ def leave() -> NoReturn:
     remove_unfinished()
     by = "" if _number == signal.SIGINT else f" by {signal.Signals(_number).name}"
     with suppress(OSError):  # The terminal may be gone.
-        err.print(f"Interrupted{by}. {_kept_note[0]}" + ("." if _continue else "; run the same command to continue."))
+        err.print(f"Interrupted{by}. {_kept_note[0]}" + ("." if _continue else ". Rerun the same command to continue."))
         err.next(*((line, "continue") for line in _continue))
         for stream in (out.file, sys.stdout, sys.stderr):
             stream.flush()
@@ -237,12 +237,12 @@ def _describe_refusal(error: OSError) -> str:
     name = error.filename2 or error.filename
     place = f" ({name})" if name else ""
     if isinstance(error, IsADirectoryError):
-        return f"A folder is where a file should be written{place}. Name a file."
+        return f"A file was expected, but this is a folder{place}. Name a file."
     if name and is_broken_link(Path(str(name))):
-        return f"A broken link is where a file or folder should be{place}. Restore its target."
+        return f"The link is broken{place}. Restore its target."
     if isinstance(error, NotADirectoryError | FileExistsError):
         remedy = "Remove it, or name other folders with --data-dir, --prepared-dir and --results-dir."
-        return f"A file is where a folder should be{place}. {remedy}"
+        return f"A folder was expected, but this is a file{place}. {remedy}"
     return f"{error.strerror or error}{place}. Finished work is kept. Fix this and rerun the command."
 
 

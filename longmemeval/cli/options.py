@@ -54,19 +54,15 @@ def memory_option(help: str) -> Flag:
     return Flag(WHAT, "MEMORY", help, name="--memory -m --memory-config")
 
 
-DatasetName = Annotated[str, dataset_option("Data set: a catalogue name or a file.")]
-Memories = Annotated[
-    list[str], memory_option("A preset, product, module:Class, process:COMMAND, address or YAML file; repeatable.")
-]
-PartsOf = Annotated[
-    list[str] | None, memory_option("A memory that is not registered, whose parts are checked too; repeatable.")
-]
+DatasetName = Annotated[str, dataset_option("Dataset: a catalogue name or a file.")]
+Memories = Annotated[list[str], memory_option("Preset, product, module:Class, process:COMMAND, URL, YAML.")]
+PartsOf = Annotated[list[str] | None, memory_option("Unregistered memory whose parts to check; repeatable.")]
 DataDir = Annotated[
-    Path | None, Flag(metavar="DIR", help="Downloaded data sets [env: LONGMEMEVAL_DATA_DIR; default: data].")
+    Path | None, Flag(metavar="DIR", help="Folder of datasets [env: LONGMEMEVAL_DATA_DIR; default: data].")
 ]
-Sweep = Annotated[str | None, Flag(WHAT, "SWEEP", "All runs of this sweep.")]
+Sweep = Annotated[str | None, Flag(WHAT, "SWEEP", "Sweep whose runs to use.")]
 Json = Annotated[bool, Flag(OUTPUT, help="Print one JSON document.", name="--json")]
-DryRun = Annotated[bool, Flag(OUTPUT, help="Show the calls and their cost; do nothing.")]
+DryRun = Annotated[bool, Flag(OUTPUT, help="Estimate calls and cost without running anything.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +70,7 @@ class Runs:
     """Runs by name, by pattern or by sweep."""
 
     run_ids: Annotated[list[str] | None, Flag(metavar="RUN", argument=True)] = None
-    """Runs, or patterns such as 'demo-*'."""
+    """Run ids, or patterns such as 'demo-*'."""
     sweep: Sweep = None
 
     def named(self, folders: "Folders", *, rankings: bool = False) -> list[str]:
@@ -97,9 +93,7 @@ class Runs:
         from longmemeval.results.listing import is_pattern
 
         if or_newest and not self.run_ids and self.sweep is None and (ids := newest_alike(folders.results_dir)):
-            err.print(
-                "No run is named: taking the newest graded run and those with the same data, questions and judge."
-            )
+            err.print("No runs given; comparing the newest graded run with all runs on the same questions and judge.")
         else:
             ids = self.named(folders)
         if baseline is None and self.run_ids and not is_pattern(self.run_ids[0]):
@@ -112,11 +106,11 @@ class Parameters:
     """Parameters of memory configurations."""
 
     settings: Annotated[list[str] | None, Flag(WHAT, "KEY=VALUE", name="--set")] = None
-    """A parameter of the memory; repeatable."""
+    """Parameter of the memory; repeatable."""
     reranker: Annotated[str | None, Flag(metavar="SPEC")] = None
     """Short for --set reranker=SPEC."""
     budget: Annotated[int | None, Flag(LIMITS, "TOKENS")] = None
-    """Recall at most this many tokens."""
+    """Maximum tokens to recall per question."""
 
     def overrides(self) -> list[str]:
         """Return all of them as `key=value`."""
@@ -130,11 +124,17 @@ class Rates:
     """Limits on the requests and tokens that are sent per minute."""
 
     rpm: Annotated[float | None, Flag(metavar="N", minimum=0.01)] = None
-    """Send each model at most N requests per minute, from all commands with the same fixtures together."""
+    """Maximum requests per minute and model.
+
+    It holds for all commands with the same fixtures together.
+    """
     tpm: Annotated[float | None, Flag(metavar="N", minimum=1)] = None
-    """Likewise N tokens, of prompts and replies."""
+    """Maximum tokens per minute and model, prompts and replies."""
     limits: Annotated[Path | None, Flag(metavar="FILE")] = None
-    """YAML with requests and tokens per minute by model, and concurrency by stage (docs/rate-limits.md)."""
+    """YAML file of rate limits; see docs/rate-limits.md.
+
+    Requests and tokens per minute by model, and concurrency by stage.
+    """
 
     def rates(self, folders: "Folders") -> "RateLimits":
         """Return the limits, which commands with the same fixtures share."""
@@ -158,13 +158,12 @@ class Rates:
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedPlaces:
-    """The folders of data sets and fixtures."""
+    """The folders of datasets and fixtures."""
 
     data_dir: DataDir = None
     prepared_dir: Annotated[str | None, Flag(metavar="DIR")] = None
-    """Fixtures: a folder, or s3://bucket/prefix, gs://…, az://… (extras s3, gcs, azure), of which up to
-    LONGMEMEVAL_REMOTE_CACHE_GB (10) are kept in LONGMEMEVAL_REMOTE_CACHE_DIR (remote-cache)
-    [env: LONGMEMEVAL_PREPARED_DIR; default: prepared-data]."""
+    """Folder of fixtures, or an s3://, gs:// or az:// address [env: LONGMEMEVAL_PREPARED_DIR; default:
+    prepared-data]."""
 
     def words(self) -> list[str]:
         """Return the options that were given, as words of a command line."""
@@ -179,10 +178,10 @@ class PreparedPlaces:
 
 @dataclass(frozen=True, kw_only=True)
 class Places(PreparedPlaces):
-    """The folders of data sets, fixtures and runs."""
+    """The folders of datasets, fixtures and runs."""
 
     results_dir: Annotated[Path | None, Flag(metavar="DIR")] = None
-    """Runs [env: LONGMEMEVAL_RESULTS_DIR; default: results]."""
+    """Folder of runs [env: LONGMEMEVAL_RESULTS_DIR; default: results]."""
 
     def folders(self) -> "Folders":
         """Return the folders these options name."""
@@ -191,7 +190,7 @@ class Places(PreparedPlaces):
         return folders(self.data_dir, self.prepared_dir, self.results_dir)
 
 
-# Complete data sets, presets, judges, runs and sweeps in the shell, without the network.
+# Complete datasets, presets, judges, runs and sweeps in the shell, without the network.
 
 
 def complete_dataset(incomplete: str) -> list[str]:
@@ -202,7 +201,7 @@ def complete_dataset(incomplete: str) -> list[str]:
 
 
 def complete_memory(incomplete: str) -> list[str]:
-    """Return names of presets, including those of plug-ins."""
+    """Return names of presets, including those of plugins."""
     from longmemeval.memory.configuration import MEMORIES
 
     return [name for name in MEMORIES.names() if name.startswith(incomplete)]
@@ -381,7 +380,7 @@ class Batch:
     """Calls through a provider's batch endpoints."""
 
     batch: Annotated[bool, Flag(MODEL)] = False
-    """Ask in batches: about half the price, within a day."""
+    """Use the batch API: half the price, results within 24 h."""
     details: Annotated[BatchOptions, Group()]
 
     def options(self) -> BatchOptions | None:
@@ -398,8 +397,8 @@ ClusterAddress = Annotated[
     Flag(
         metavar="ADDRESS",
         name="--address --scheduler",
-        help="With --executor dask: the scheduler, like tcp://host:8786 [default: LONGMEMEVAL_DASK_SCHEDULER]; with "
-        "ray: the head, like host:6379 [default: RAY_ADDRESS]. Without one: local workers.",
+        help="Dask scheduler (tcp://host:8786) or Ray head (host:6379) [default: LONGMEMEVAL_DASK_SCHEDULER or "
+        "RAY_ADDRESS, else local workers].",
     ),
 ]
 
@@ -413,7 +412,7 @@ def executor_spec(executor: str | None, address: str | None) -> str | None:
     if address is None:
         return executor
     if executor is None:
-        raise HarnessError("--address is the address of a cluster", fix="Add --executor dask or --executor ray")
+        raise HarnessError("--address needs a cluster executor", fix="Add --executor dask or --executor ray")
     return f"{executor}@{address}"
 
 
@@ -432,10 +431,10 @@ class LikeAnother:
     """The run that provides all settings, if options do not."""
 
     like: Annotated[str | None, Flag(metavar="RUN")] = None
-    """Repeat a run with all its settings: its id, or the path of a run.json."""
+    """Run to repeat with all its settings: id or run.json path."""
     recipe: Annotated[str | None, Flag(hidden=True)] = None
     strict: Annotated[bool, Flag()] = False
-    """With --like: refuse to start if anything differs."""
+    """Refuse to start if anything differs from the --like run."""
 
     def check(self, context: typer.Context) -> None:
         """Refuse options that --like determines, and without --like require them."""
@@ -466,7 +465,10 @@ class Shown:
     """The way progress is shown."""
 
     progress: Annotated[Literal["auto", "json", "off"], Flag(metavar="STYLE")] = "auto"
-    """auto (a bar in a terminal, else a line a minute), json (an event per line) or off."""
+    """Progress style: auto, json (an event per line) or off.
+
+    auto: a bar in a terminal, else a line a minute.
+    """
 
     def apply(self) -> None:
         """Show progress in this style from now on."""

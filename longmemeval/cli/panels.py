@@ -160,7 +160,7 @@ def _grid(rows: Sequence[tuple[Text, Text]], indent: int = 0, width: int | None 
 def _names_panel(ctx: _Context, options: Iterable[Parameter]) -> Panel:
     """Return the names of options, none broken over two lines."""
     names = [_long(option) for option in options if _long(option) != "--help-all"]
-    title = f"{ADVANCED}: explained by {ctx.command_path} --help-all"
+    title = f"{ADVANCED} options (details: {ctx.command_path} --help-all)"
     return _boxed(title, Text(" ".join(names), style="cyan"))
 
 
@@ -204,7 +204,7 @@ _SAME, _ALL = "same", "all"
 
 Published = Annotated[
     Literal["same", "all"] | None,
-    Flag(OUTPUT, "[all]", "Published figures: same judge and metric; or all.", name="--published"),
+    Flag(OUTPUT, "[all]", "Show published scores (same judge and metric, or all).", name="--published"),
 ]
 
 

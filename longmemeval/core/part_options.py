@@ -23,22 +23,27 @@ class PartOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     embedder: Annotated[str, Flag(MODEL, "SPEC")] = "hashing"
-    """hashing (offline), fastembed:NAME, openai:MODEL."""
+    """Embedder: hashing (offline), fastembed:NAME, openai:MODEL."""
     embedded_text: Annotated[EmbeddedText, Flag(metavar="TEXT", name="--embed-text")] = "content"
-    """What to embed of a message: content, speaker (name first), dated (date first) or neighbours (with the messages
-    around it)."""
+    """Embedded text: content, speaker, dated or neighbours.
+
+    speaker: the name first; dated: the date first; neighbours: with the messages around it.
+    """
     query_prefix: Annotated[str, Flag(metavar="TEXT")] = ""
-    """Prefix the embedding model expects before a question. The fixtures keep it for runs."""
+    """Prefix the embedding model expects before a question.
+
+    The fixtures keep it for runs.
+    """
     document_prefix: Annotated[str, Flag(metavar="TEXT")] = ""
     """Prefix the embedding model expects before a stored text."""
     index: Annotated[IndexEngine | None, Flag(metavar="KIND")] = None
-    """Vector search: hnsw (a graph) or exact [default: as prepared before, else hnsw if hnswlib is installed]."""
+    """Vector index: hnsw or exact [default: as prepared, else hnsw if installed]."""
     working_memory_model: Annotated[str, Flag(MODEL, "MODEL")] = "rules"
     """Model for working memory; rules is offline."""
     working_memory_template: Annotated[Path | None, Flag(metavar="FILE")] = Field(default=None, strict=False)
     """Markdown file with the sections of the working memory."""
     memory_model: Annotated[str | None, Flag(MODEL, "MODEL")] = None
-    """Chat model for memories from outside."""
+    """Chat model that external memories call."""
     expansion_model: Annotated[str | None, Flag(MODEL, "MODEL")] = None
     """Chat model for key expansions."""
     node_model: Annotated[str, Flag(MODEL, "MODEL")] = "rules"
@@ -46,7 +51,7 @@ class PartOptions(BaseModel):
     fact_model: Annotated[str, Flag(MODEL, "MODEL")] = "rules"
     """Chat model for facts."""
     fact_prompt: Annotated[Path | None, Flag(metavar="FILE")] = Field(default=None, strict=False)
-    """Text file with what the fact model is to write down."""
+    """Text file that tells the fact model what to extract."""
 
 
 def as_flags(values: dict[str, str]) -> list[str]:
@@ -65,7 +70,7 @@ def refusal(error: ValidationError, fields: Collection[str], what: str) -> Harne
     problem = error.errors()[0]
     key, value = str(problem["loc"][0]) if problem["loc"] else "", problem["input"]
     if problem["type"] == "extra_forbidden":
-        return HarnessError(f"{what} cannot be '{key}'", fix=nearest(key, fields))
+        return HarnessError(f"Unknown {what} '{key}'", fix=nearest(key, fields))
     expected = re.findall(r"'([^']*)'", str(problem.get("ctx", {}).get("expected", "")))
     fix = nearest(str(value), expected) if expected else problem["msg"]
-    return HarnessError(f"{what} cannot have {key} = {value!r}", fix=fix)
+    return HarnessError(f"Invalid {what}: {key} = {value!r}", fix=fix)

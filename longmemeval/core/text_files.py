@@ -139,7 +139,7 @@ def decode_format(data: bytes, kind: type[T], known: int, what: str, where: str)
         problem = f"{what} has format {number}, but this version only understands up to {known}"
         raise HarnessError(problem, where=where, fix="Upgrade longmemeval")
     if number < 1:
-        raise UnreadableError(f"there is no format {number}")
+        raise UnreadableError(f"unknown format {number}")
     return decode_json(data, kind)
 
 

@@ -89,4 +89,4 @@ def _kind_of(spec: str) -> tuple[EmbedderKind, str]:
         return EMBEDDERS.get(name), argument
     if argument and found_source_sha256(name):
         return EMBEDDERS.get(spec), ""
-    raise HarnessError(f"There is no embedder of the kind '{name}'", where=spec, fix=nearest(name, EMBEDDERS.names()))
+    raise HarnessError(f"Unknown embedder '{name}'", where=spec, fix=nearest(name, EMBEDDERS.names()))

@@ -33,7 +33,7 @@ _PASSING_STATUSES = {408, 409, 429}
 _PLACEHOLDER_KEY = "none"  # the client requires a key; a private server ignores it
 _FATAL_STATUSES = {
     401: "refuses the key",
-    402: "asks for the account to be topped up",
+    402: "needs credit on the account",
     403: "refuses access",
     404: "does not know the model or the path",
 }
@@ -72,9 +72,9 @@ class RemoteEmbedder:
         self._key = os.environ.get("OPENAI_API_KEY", "").strip()
         if not (self._key or base or settings.keyless):
             raise FatalModelError(
-                "There is no key for the embedding endpoint",
+                "The embedding endpoint needs an API key, but OPENAI_API_KEY is not set",
                 where=self.spec,
-                fix="Set the environment variable OPENAI_API_KEY, or name a server of your own with --api-base",
+                fix="Set OPENAI_API_KEY, or name your own server with --api-base",
             )
         key = self._key or _PLACEHOLDER_KEY
         self._client = OpenAI(
@@ -139,8 +139,8 @@ class RemoteEmbedder:
                 raise explained
             if gone >= self._settings.give_up_after_s:
                 raise EndpointDownError(
-                    f"{self.spec} at {self._endpoint} has returned nothing but failures for {gone:,.0f} s ({attempts} "
-                    f"attempts). The last: {explained.what}",
+                    f"{self.spec} at {self._endpoint} has failed every call for {gone:,.0f} s ({attempts} attempts). "
+                    f"Last error: {explained.what}",
                     fix="Rerun the command when it answers again; finished embeddings are kept; --give-up-after "
                     "SECONDS waits longer",
                 )

@@ -33,7 +33,7 @@ _MAX_LISTED = 5
 
 
 class Audit(Struct, frozen=True):
-    """The questions of a data set that an audit disputes, by error type."""
+    """The questions of a dataset that an audit disputes, by error type."""
 
     sha256: str
     """Hash of the file's bytes."""
@@ -63,8 +63,8 @@ def read_audit(path: Path, dataset: Dataset, published_id: PublishedId | None = 
 
     Args:
         path: a JSON list of objects with a `question_id`, either of `dataset` or of a published audit; optionally an
-            `error_type`, and the text of the `question`, which must then be that of the data set.
-        dataset: the data set that was audited.
+            `error_type`, and the text of the `question`, which must then be that of the dataset.
+        dataset: the dataset that was audited.
         published_id: maps ids of the published audit to ours; None: there is no such audit.
 
     Raises:
@@ -98,7 +98,7 @@ def _check(path: Path, disputed: Sequence[tuple[str, _Entry]], texts: Mapping[st
     if unknown := [entry.question_id for question_id, entry in disputed if question_id not in texts]:
         listed = ", ".join(map(repr, unknown[:_MAX_LISTED])) + (", …" if len(unknown) > _MAX_LISTED else "")
         raise HarnessError(
-            f"The audit disputes questions that the data set does not have, {len(unknown)} in all: {listed}",
+            f"The audit disputes questions that the dataset does not have, {len(unknown)} in all: {listed}",
             where=str(path),
             fix=nearest(unknown[0], texts),
         )
@@ -109,9 +109,9 @@ def _check(path: Path, disputed: Sequence[tuple[str, _Entry]], texts: Mapping[st
             raise HarnessError(what, where=where, fix=nearest(entry.error_type, ERROR_TYPES))
         if entry.question is not None and entry.question.split() != texts[question_id].split():
             raise HarnessError(
-                f"The audit is for other data: it has {entry.question!r} where the data set has {texts[question_id]!r}",
+                f"The audit is for other data: it has {entry.question!r} where the dataset has {texts[question_id]!r}",
                 where=where,
-                fix="Load the copy of the data set that was audited",
+                fix="Load the copy of the dataset that was audited",
             )
 
 

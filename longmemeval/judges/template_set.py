@@ -164,7 +164,7 @@ def load_template_set(name_or_file: str, known: Collection[str] | None = None) -
     """
     if not name_or_file.endswith(FILE_ENDINGS):
         if name_or_file not in JUDGE_DEFINITIONS:
-            raise HarnessError(f"There is no template set '{name_or_file}'", fix=nearest(name_or_file, set_names()))
+            raise HarnessError(f"Unknown template set '{name_or_file}'", fix=nearest(name_or_file, set_names()))
         file = JUDGE_DEFINITIONS.get(name_or_file).prompt_set
         if file is None:
             raise HarnessError(f"The judge '{name_or_file}' is not a template set", fix=nearest("", set_names()))
@@ -174,7 +174,7 @@ def load_template_set(name_or_file: str, known: Collection[str] | None = None) -
         raise HarnessError(
             f"The name '{templates.name}' belongs to a set that is shipped with this package",
             where=name_or_file,
-            fix="Give yours another name, so that their scores can be told apart",
+            fix="Give yours another name, so that their scores stay distinct",
         )
     return templates
 
@@ -258,7 +258,7 @@ def _check_choice(templates: TemplateSet, where: str, known: Collection[str] | N
             )
     for key, name in templates.choose.items():
         if known is not None and key not in known:
-            raise HarnessError(f"There is no question type '{key}'", where=where, fix=nearest(key, known))
+            raise HarnessError(f"Unknown question type '{key}'", where=where, fix=nearest(key, known))
         if name not in templates.templates:
             raise HarnessError(
                 f"'{key}' chooses the template '{name}', which does not exist",

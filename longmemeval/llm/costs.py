@@ -200,8 +200,7 @@ class Account:
         wasted = self._sums.on_failures + sum(self._sums.lost.values())
         failed = f", {exact(wasted)} of it on attempts that failed or have no known outcome" if wasted else ""
         return SpendingLimitError(
-            f"The spending limit is reached: {spent} is spent{failed}; no call is "
-            f"under way, so nothing is reserved, and the next call could cost {exact(dollars)}",
+            f"Spending limit reached: {spent} spent{failed}; the next call could cost {exact(dollars)}",
             fix="Rerun the command with a higher --max-cost; it continues from here",
         )
 

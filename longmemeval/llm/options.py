@@ -23,15 +23,14 @@ class SpendingLimit(Struct, frozen=True):
     """US dollars of the limit that other accounts have spent (the other runs of a sweep)."""
 
 
-ApiBase = Annotated[str | None, Flag(MODEL, "URL", "An OpenAI-compatible endpoint.")]
+ApiBase = Annotated[str | None, Flag(MODEL, "URL", "URL of an OpenAI-compatible endpoint.")]
 GiveUpAfter = Annotated[
     float,
     Flag(
         metavar="SECONDS",
         name="--give-up-after",
         minimum=0.1,
-        help="How long an endpoint may return nothing but failures (5 s where it was never reached). After that the "
-        "command ends; finished work is kept.",
+        help="Seconds of failed calls before the command ends.",
     ),
 ]
 MaxCost = Annotated[
@@ -39,20 +38,20 @@ MaxCost = Annotated[
     Flag(
         LIMITS,
         "USD",
-        "Spend at most this, including earlier attempts.",
+        "Spending limit in US dollars, earlier attempts included.",
         name="--max-cost",
         minimum=0.0,
         read=float,
         made=SpendingLimit,
     ),
 ]
-Concurrency = Annotated[int, Flag(MODEL, "N", "Model calls in flight.", minimum=1)]
+Concurrency = Annotated[int, Flag(MODEL, "N", "Maximum concurrent model calls.", minimum=1)]
 Votes = Annotated[int, Flag(MODEL, "N", "Odd number of votes; the majority counts.", minimum=1)]
 QueryModel = Annotated[
     str | None,
     Flag(
         metavar="MODEL",
-        help="Chat model that analyses the questions, under decompose=model or time_range_by=model.",
+        help="Chat model for decompose=model and time_range_by=model.",
     ),
 ]
 
@@ -63,7 +62,7 @@ class ModelOptions(Options, frozen=True):
     api_base: ApiBase = None
     """Address of the endpoint, such as http://localhost:8000/v1; None: the provider's own."""
     timeout_s: Annotated[float, Flag(metavar="SECONDS", name="--timeout", minimum=0.1)] = TIMEOUT_S
-    """Time limit for one attempt of a model call."""
+    """Time limit for each attempt of a model call."""
     max_attempts: Annotated[int, Flag(metavar="N", minimum=1)] = MAX_ATTEMPTS
     """Attempts per model call, including the first."""
     max_wait_s: float = 60.0

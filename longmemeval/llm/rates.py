@@ -112,7 +112,7 @@ def read_limits(path: Path) -> LimitsFile:
     Raises:
         HarnessError: it cannot be read or is invalid; names the field and the nearest valid name.
     """
-    with reading("The file of limits", path, "is not YAML"):
+    with reading("The limits file", path, "is not YAML"):
         document = load_yaml(read_text(path))
     try:
         return LimitsFile.model_validate(document or {})
@@ -123,7 +123,7 @@ def read_limits(path: Path) -> LimitsFile:
         fields = sections.get(place[0] if len(place) > 1 else "")
         unknown = problem["type"] == "extra_forbidden"
         raise HarnessError(
-            "There is no such field in a file of limits" if unknown else f"The value is not valid: {problem['msg']}",
+            "Unknown field in a limits file" if unknown else f"The value is not valid: {problem['msg']}",
             where=YamlText(path).place(*problem["loc"]),
             fix=nearest(place[-1], (fields or LimitsFile).model_fields)
             if unknown

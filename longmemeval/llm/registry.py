@@ -101,7 +101,7 @@ def check_batches(spec: str) -> None:
         FatalModelError: an offline model, or a provider whose batches LiteLLM does not know.
     """
     if is_offline(spec):
-        raise FatalModelError(f"{spec} answers at once and for free", fix="Leave out --batch")
+        raise FatalModelError(f"{spec} runs locally at no cost; --batch does not apply", fix="Leave out --batch")
     from longmemeval.llm.http.batch_endpoint import batch_provider
 
     batch_provider(spec)
@@ -192,7 +192,7 @@ def _check_kind(spec: str) -> None:
     entry = table_entry(spec)
     mode = entry.get("mode") if entry is not None else None
     if mode not in (None, "chat", "completion", "responses"):
-        raise FatalModelError(f"{spec} is a model for {mode}, not for chat", fix="Name a chat model")
+        raise FatalModelError(f"{spec} is a {mode} model, not a chat model", fix="Name a chat model")
 
 
 def _placeholder_key(spec: str, api_base: str | None) -> str | None:

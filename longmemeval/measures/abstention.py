@@ -33,9 +33,9 @@ class Abstaining(Struct, frozen=True):
     method: str
     """The rule for calling an answer an abstention: those of `refusal.abstains`, by their hash, or a threshold."""
     precision_interval: tuple[float, float] | None = None
-    """95 % interval of `precision`, over haystacks where questions share them; None of a threshold."""
+    """95% CI of `precision`, over haystacks where questions share them; None of a threshold."""
     recall_interval: tuple[float, float] | None = None
-    """95 % interval of `recall`, under the same conditions."""
+    """95% CI of `recall`, under the same conditions."""
 
 
 class HeldOut(Struct, frozen=True):

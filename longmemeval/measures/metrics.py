@@ -30,7 +30,7 @@ class Score(Struct, frozen=True):
     not_evaluated: int
     """Number of questions without a label. They count as wrong."""
     interval: tuple[float, float]
-    """95 % interval of `accuracy`: Wilson's for labels of independent questions, else the bootstrap, over haystacks
+    """95% CI of `accuracy`: Wilson's for labels of independent questions, else the bootstrap, over haystacks
     if questions share them (`statistics/intervals.py`)."""
 
 

@@ -97,7 +97,7 @@ def _kind(name: str, text: str) -> MeasureKind:
     """
     if name not in MEASURES:
         known = [kind.notation for kind in MEASURES.values()]
-        raise HarnessError(f"There is no measure {text!r}", fix=nearest(text.lower(), known))
+        raise HarnessError(f"Unknown measure {text!r}", fix=nearest(text.lower(), known))
     return MEASURES[name]
 
 

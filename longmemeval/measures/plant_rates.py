@@ -23,13 +23,13 @@ class Rate(Struct, frozen=True):
     credit: float | None
     """Mean credit between 0 and 1; for a judge of labels the share passed. None without a labelled plant."""
     interval: tuple[float, float]
-    """95 % interval: Wilson's for labels, the bootstrap for scores; over questions if several plants share one."""
+    """95% CI: Wilson's for labels, the bootstrap for scores; over questions if several plants share one."""
     deviation: float
     """Standard deviation of the credits."""
 
 
 class JudgeRates(Struct, frozen=True):
-    """The rates of one judge on the plants of one data set."""
+    """The rates of one judge on the plants of one dataset."""
 
     right: Rate
     """Rate of right plants of the question types that have right and wrong ones; 1 - credit is the

@@ -60,7 +60,9 @@ class Signers:
 
     def __init__(self, folder: Path | None) -> None:
         if folder and not folder.is_dir():
-            raise HarnessError("There is no such folder", where=str(folder), fix="Name a folder of public keys")
+            raise HarnessError(
+                "The folder of public keys does not exist", where=str(folder), fix="Name a folder with *.pub or *.pem"
+            )
         files = sorted(path for path in folder.iterdir() if path.suffix in (".pub", ".pem")) if folder else []
         self._files = {fingerprint(public_key(path)): path for path in files}
 
@@ -118,7 +120,7 @@ def run_folders(folders: Sequence[Path]) -> list[tuple[str, Path]]:
     found: dict[Path, str] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise HarnessError("There is no such folder", where=str(folder), fix="Name folders that hold runs")
+            raise HarnessError("The folder does not exist", where=str(folder), fix="Name folders that hold runs")
         root = folder.resolve()
         for path in sorted(root.rglob("run.json")):
             inside = path.parent.relative_to(root)
@@ -126,7 +128,7 @@ def run_folders(folders: Sequence[Path]) -> list[tuple[str, Path]]:
                 found.setdefault(path.parent, "/".join([root.name, *inside.parts]))
     if not found:
         places = ", ".join(map(str, folders))
-        raise HarnessError("There are no runs in or below the folder", where=places, fix="Name folders that hold runs")
+        raise HarnessError("No runs in or below the folder", where=places, fix="Name folders that hold runs")
     return [(name, path) for path, name in found.items()]
 
 
@@ -193,7 +195,7 @@ class Verifying:
         return f"holds the same answers as {first}" if first != name else ""
 
     def _data_of(self, manifest: RunManifest) -> str:
-        """Return our own copy of the data set that a run answered, as `load_dataset` takes it.
+        """Return our own copy of the dataset that a run answered, as `load_dataset` takes it.
 
         Raises:
             HarnessError: it is not available.
@@ -202,7 +204,7 @@ class Verifying:
         if content in self._extra:
             return self._extra[content]
         if name not in catalogue():
-            raise HarnessError(f"Its data set '{name}' is not in the catalogue; --dataset FILE names it")
+            raise HarnessError(f"Its dataset '{name}' is not in the catalogue; --dataset FILE names it")
         if name not in self._catalogued:
             try:
                 self._catalogued[name] = load_dataset(name, self._folders.data_dir)

@@ -46,11 +46,17 @@ class PrepareOptions(PartOptions):
     force: Annotated[bool, Flag()] = False
     """Remake parts that exist."""
     compress: Annotated[Literal["zstd"] | None, Flag()] = None
-    """Store parts as .json.zst, half the size or less (extra `zstd`). Hashes do not change."""
+    """Compression of parts (extra `zstd`); hashes stay the same.
+
+    `zstd` stores them as .json.zst, half the size or less.
+    """
     dry_run: Annotated[bool, Flag(OUTPUT)] = False
-    """Show the work and its cost; do nothing."""
+    """Estimate the work and its cost without doing it."""
     measure: Annotated[int, Flag(metavar="N", minimum=0, shown=False)] = Field(default=0, ge=0)
-    """With --dry-run: prepare the first N histories for good, and scale what they took to the rest."""
+    """Number of histories to prepare for a measured --dry-run.
+
+    They stay prepared; what they took is scaled to the rest.
+    """
 
     @model_validator(mode="wrap")
     @classmethod
@@ -64,7 +70,7 @@ class PrepareOptions(PartOptions):
             options = handler(_with_connection(value))
         except ValidationError as error:
             known = [*cls.model_fields, *ModelOptions.__struct_fields__]
-            raise refusal(error, known, "An option of `prepare`") from error
+            raise refusal(error, known, "option of `prepare`") from error
         check_fields(options.model_options)
         return options
 
@@ -93,8 +99,8 @@ def _with_connection(values: object) -> object:
 # Options of answering that a command line can give.
 
 Protocol = Literal["standard", "official"]
-Prepared = Annotated[str, Flag(WHAT, "NAME", "The preparation to read.")]
-RunId = Annotated[str | None, Flag(OUTPUT, "RUN", "Name the run, or continue it if unfinished.")]
+Prepared = Annotated[str, Flag(WHAT, "NAME", "Name of the preparation to read.")]
+RunId = Annotated[str | None, Flag(OUTPUT, "RUN", "Name of the run; an unfinished one continues.")]
 
 
 class AnsweringOptions(Options, frozen=True):
@@ -110,12 +116,15 @@ class AnsweringOptions(Options, frozen=True):
     query_model: QueryModel = None
     """The model that analyses questions for memories that use a chat model for it; None: the answering model."""
     embedder: Annotated[str | None, Flag(metavar="SPEC")] = None
-    """The fixtures' embedder under another name, for instance a model folder that has moved.
+    """New name of the fixtures' embedder, such as a moved folder.
 
     It must have the same fingerprint.
     """
     protocol: Annotated[Protocol, Flag(metavar="NAME")] = "standard"
-    """official: the protocol of the benchmark's authors, if they have one; its random choices follow --seed."""
+    """Answering protocol: standard, or official (the authors').
+
+    The random choices of an official one follow --seed.
+    """
     save_prompts: Annotated[bool, Flag(name="--no-save-prompts", help="Do not store the prompts.")] = True
     """Store the prompts."""
     run_id: RunId = None
@@ -128,7 +137,7 @@ class BatchOptions(Options, frozen=True):
     """Options for calls through the provider's batch endpoint."""
 
     poll_s: Annotated[float | None, Flag(metavar="SECONDS", name="--batch-poll", minimum=1.0)] = None
-    """Seconds between looks at a batch [default: 5 s at first, growing to a minute]."""
+    """Seconds between status checks of a batch [default: 5 s at first, growing to a minute]."""
 
 
 # Options of grading.
@@ -143,7 +152,7 @@ class EvaluateOptions(Options, frozen=True):
     votes: Votes = 1
     """The number of times a chat model is asked about each answer; the majority is the label."""
     rejudge: Annotated[bool, Flag(OUTPUT)] = False
-    """Judge everything again, into a new file."""
+    """Grade everything again, into a new file."""
     model_options: Annotated[ModelOptions, Group()] = ModelOptions()
     concurrency: Concurrency = CONCURRENCY
     batch: BatchOptions | None = None
@@ -151,9 +160,9 @@ class EvaluateOptions(Options, frozen=True):
     spending: MaxCost = None
     """The most that judging this run may cost, all judges and all starts together; None: no limit."""
     dataset: Annotated[
-        str | None, Flag(WHAT, "DATA", "Data set of --hypotheses, or a run's if it moved.", name="--dataset -d")
+        str | None, Flag(WHAT, "DATA", "Dataset of --hypotheses, or of a run if it has moved.", name="--dataset -d")
     ] = None
-    """The location of the gold if the run's data set has moved: a catalogue name or a file."""
+    """The location of the gold if the run's dataset has moved: a catalogue name or a file."""
     tell: Callable[[str], None] | None = None
     """Receives notes before the first call, such as labels that exist and cannot be used."""
 
@@ -179,14 +188,14 @@ class RetrievalOptions(Options, frozen=True):
     """Options of `retrieval`."""
 
     protocol: Annotated[RetrievalProtocol, Flag(WHAT, "NAME")] = "standard"
-    """standard, or official (the benchmark authors' own).
+    """standard, or official (the benchmark authors').
 
     `standard` ranks from prepared fixtures.
     """
     granularity: Annotated[Granularity | None, Flag(WHAT, "UNIT")] = None
-    """session or turn [default: what the protocol ranks]."""
+    """Ranked unit: session or turn [default: by protocol]."""
     measures: Annotated[tuple[str, ...], Flag(OUTPUT, "NAME", name="--measure")] = ()
-    """Such as recall_any@5; repeatable [default: the usual ones].
+    """Measure, such as recall_any@5; repeatable [default: the usual ones].
 
     See `chosen_measures`; official protocols have their own.
     """
@@ -195,14 +204,16 @@ class RetrievalOptions(Options, frozen=True):
     prepared: Prepared = "default"
     """The name of the preparation to read."""
     embedder: Annotated[str | None, Flag(metavar="SPEC")] = None
-    """The fixtures' embedder under another name. Under --protocol official, the embedder of semantic-recall [default:
-    hashing]."""
+    """New name of the fixtures' embedder, such as a moved folder.
+
+    Under --protocol official: the embedder of semantic-recall; by default hashing.
+    """
     run_id: RunId = None
     """The id of the run, followed by `-<memory>` if there are several memories. A run that exists is continued."""
     log: Annotated[Path | None, Flag(metavar="FILE")] = None
-    """Under --protocol official: write the log in the official format."""
+    """File for the official log, with --protocol official."""
     expansion_cache: Annotated[Path | None, Flag(metavar="FILE")] = None
-    """Under --protocol official: expansions as the official scripts write them [default: the preparation's]."""
+    """File of official expansions, with --protocol official [default: the preparation's]."""
     query_model: QueryModel = None
     """Chat model that analyses the questions, for memories that use one (`decompose=model`)."""
     model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s"))] = ModelOptions()
@@ -218,6 +229,6 @@ class RetrievalOptions(Options, frozen=True):
     executor: ExecutorName = None
     """The executor of the workers; None: `processes`, if there are to be workers."""
     twice: Annotated[bool, Flag(WHAT)] = False
-    """Ask each question twice; report how often the recall changes."""
+    """Ask each question twice; report changes in recall."""
     tell: Callable[[str], None] | None = None
     """Receives notes before the first question is ranked."""

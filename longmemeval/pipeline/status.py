@@ -385,7 +385,7 @@ class PreparationState(Struct, frozen=True):
     """The state of a preparation at one moment."""
 
     preparation: str
-    """Data set and name of the preparation."""
+    """Dataset and name of the preparation."""
     state: Literal["running", "died", "ended"]
     work: Work
     """Finished and total work in this stage of the running command; after its end, all fixtures."""

@@ -56,7 +56,7 @@ def load_reranker(spec: str) -> Reranker:
     """
     kind, _, argument = spec.partition(":")
     if kind != KIND:
-        raise HarnessError(f"There is no reranker of the kind '{kind}'", where=spec, fix=nearest(kind, [KIND]))
+        raise HarnessError(f"Unknown reranker '{kind}'", where=spec, fix=nearest(kind, [KIND]))
     if not argument:
         raise HarnessError(f"The reranker '{kind}' needs a model", where=spec, fix=f"Write it like {_EXAMPLE}")
     return LocalReranker(argument)

@@ -24,28 +24,35 @@ class ReadingOptions(Options, frozen=True):
     ] = None
     """direct, con(-separate), short, memories, evidence, files."""
     history_format: Annotated[HistoryFormat, Flag(metavar="FORMAT"), Recorded(always=True)] = "nl"
-    """How the prompt shows the history: nl, json, official-nl or official-json."""
+    """History format: nl, json, official-nl or official-json."""
     template: Annotated[Path | None, Flag(metavar="FILE"), Recorded(None)] = None
-    """Your own prompt, with {history}, {question_date} and {question}; .yaml or .json: the texts of an official
-    protocol (docs/grading.md)."""
+    """Prompt file with {history}, {question_date} and {question}.
+
+    A .yaml or .json file holds the texts of an official protocol (docs/grading.md).
+    """
     note_template: Annotated[Path | None, Flag(metavar="FILE"), Recorded(None)] = None
-    """Your own note prompt for con-separate."""
+    """File with the note prompt for con-separate."""
     max_tokens: Annotated[int | None, Flag(LIMITS, "N", minimum=1), Recorded("model", always=True)] = None
     """Maximum tokens of an answer [default: 500; con 800]."""
     steps: Annotated[int | None, Flag(metavar="N", minimum=1), Recorded(words="number of steps")] = None
-    """Maximum rounds of listing, searching and reading with --reading files [default: 12]."""
+    """Maximum rounds of tool calls, --reading files [default: 12]."""
     prompt_budget: Annotated[int | None, Flag(metavar="TOKENS", minimum=1), Recorded(words="budget of the prompt")] = (
         None
     )
-    """Maximum tokens of all prompts of one question with --reading files [default: no limit]."""
+    """Maximum prompt tokens a question, --reading files [default: no limit]."""
     on_overflow: Annotated[
         OverflowPolicy,
         Flag(metavar="POLICY"),
         Recorded(always=True, words="what is done with too long a context"),
     ] = "error"
-    """When a prompt exceeds the context window: error (the question fails), drop-oldest or drop-newest. Dropped
-    messages are recorded."""
+    """Overlong prompts: error, drop-oldest or drop-newest.
+
+    error: the question fails. Dropped messages are recorded.
+    """
     context_window: Annotated[int | None, Flag(metavar="TOKENS", minimum=1), Recorded(always=True)] = None
-    """The model's context window [default: from LiteLLM's table]."""
+    """Context window of the model [default: from LiteLLM's table]."""
     abstain_below: Annotated[float | None, Flag(metavar="SCORE"), Recorded(TOP, words="threshold of abstaining")] = None
-    """Abstain, without a model call, if the best recall score is lower."""
+    """Recall score below which the answer is an abstention.
+
+    No model is called then.
+    """

@@ -39,7 +39,7 @@ class IndexEntry(Struct, frozen=True):
     commit: str
     """The harness's git commit, empty for an installed package."""
     part: str = ""
-    """Number of questions out of the total, and how they were chosen; empty for the whole data set."""
+    """Number of questions out of the total, and how they were chosen; empty for the whole dataset."""
     grading: int = 1
     """Number of this grading of the answers by this judge, from 1: the first is the score."""
     endpoint: str | None = None
@@ -98,7 +98,7 @@ def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "", protoco
 
     Args:
         metrics: its scores by the judge.
-        part: the part of the data set (`RunQuestions.part`).
+        part: the part of the dataset (`RunQuestions.part`).
         protocol_note: the note on its protocol (`RunQuestions.protocol_note`).
     """
     settings = manifest.settings

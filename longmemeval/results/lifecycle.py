@@ -190,7 +190,7 @@ def resume_or_create(folder: Path, journal: Journal[R], new: RunManifest, *, ext
         return structs.replace(after, sweep=after.sweep or new.sweep)
     if journal.records():
         raise IntegrityError(
-            f"There is {journal.path.name} but no run.json: nothing says how it was made",
+            f"Run '{new.run_id}' has {journal.path.name} but no run.json, so its settings are unknown",
             where=str(folder),
             fix="Restore run.json from a copy, or choose another --run-id",
         )
@@ -298,7 +298,7 @@ def _decisive(manifest: RunManifest) -> dict[str, Any]:
     if str(memory.get("preset")).startswith(HTTP):  # The service may have had no time to say its name.
         settings["memory"] = {key: value for key, value in memory.items() if key != "name"}
     view = {
-        "data set content": manifest.dataset.get("content_sha256"),
+        "dataset content": manifest.dataset.get("content_sha256"),
         "settings": settings,
         "questions": manifest.question_ids,
     }
@@ -307,4 +307,4 @@ def _decisive(manifest: RunManifest) -> dict[str, Any]:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= 160 else text[:157] + "..."
+    return text if len(text) <= 160 else text[:159] + "…"

@@ -31,7 +31,7 @@ class ListedScore(Struct, frozen=True):
     value: float
     official: bool
     interval: tuple[float, float]
-    """95 % interval of `value`."""
+    """95% CI of `value`."""
 
 
 class RunHead(Struct, frozen=True):
@@ -169,7 +169,7 @@ def named_runs(
         unrecorded, sweeps = unrecorded_note(listed, sweep), _sweeps(listed)
         if not of_sweep:
             fix = unrecorded or (nearest(sweep, sweeps) if sweeps else "`longmemeval runs` lists all runs")
-            raise HarnessError(f"There is no run of a sweep '{sweep}'", where=str(results_dir), fix=fix)
+            raise HarnessError(f"Unknown sweep '{sweep}'", where=str(results_dir), fix=fix)
         if unrecorded:
             tell(unrecorded)
         wanted += [run_id for run_id in sorted(of_sweep) if run_id not in wanted]
@@ -196,7 +196,7 @@ def unrecorded_note(listed: Iterable[ListedRun], sweep: str) -> str:
         return ""
     runs = count_of(len(found), "run begins", "runs begin")
     return (
-        f"{runs} with '{prefix}' and no sweep is recorded: started by hand, or by an earlier version. "
+        f"{runs} with '{prefix}' and no sweep is recorded: started outside a sweep, or by an earlier version. "
         f"Name them, or the pattern '{prefix}*'"
     )
 

@@ -174,7 +174,7 @@ def _versions() -> Mapping[str, str]:
 
 
 def dataset_record(dataset: Dataset) -> dict[str, str]:
-    """Return the record of a data set: both its hashes, and the path as given, where `evaluate` will find it."""
+    """Return the record of a dataset: both its hashes, and the path as given, where `evaluate` will find it."""
     return {
         "name": dataset.name,
         "path": as_given(str(dataset.path)),
@@ -220,7 +220,7 @@ def check_run_id(run_id: str) -> str:
 
 
 def default_run_id(results_dir: Path, *parts: str) -> str:
-    """Return a run id made of `parts` (such as data set, memory, model) and the time; numbered if it is taken."""
+    """Return a run id made of `parts` (such as dataset, memory, model) and the time; numbered if it is taken."""
     name = "_".join(safe_name(part.replace("/", "-").replace(":", "-")) for part in parts)
     run_id = f"{name.replace('%', '-').replace('~', '-')[:100]}_{time.strftime('%Y%m%d-%H%M%S')}"
     numbered = (f"{run_id}-{number}" for number in count(2))
@@ -252,7 +252,7 @@ def run_folder(results_dir: Path, run_id: str) -> Path:
     folder = results_dir / check_run_id(run_id)
     if not (folder / "run.json").exists():
         fix = nearest(run_id, run_ids(results_dir))
-        raise HarnessError(f"There is no run '{run_id}'", where=str(results_dir), fix=fix)
+        raise HarnessError(f"Unknown run '{run_id}'", where=str(results_dir), fix=fix)
     return folder
 
 

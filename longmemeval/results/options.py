@@ -5,16 +5,18 @@ from typing import Annotated, Literal
 from longmemeval.core.options import MODEL, WHAT, Flag
 
 ExportFormat = Literal["official", "trec", "csv", "jsonl", "parquet", "inspect", "inspect-json"]
-JudgeId = Annotated[str | None, Flag(MODEL, "JUDGE", "Id, its beginning, or model [default: official, else newest].")]
+JudgeId = Annotated[
+    str | None, Flag(MODEL, "JUDGE", "Judge: id, its beginning, or model [default: official, else newest].")
+]
 BaselineRun = Annotated[
     str | None,
     Flag(
         WHAT,
         "RUN",
-        "The run to compare the others with [default: the run named first; for a pattern or sweep, the full history, "
+        "Run to compare the others with [default: the run named first; for a pattern or sweep, the full history, "
         "else the oldest that is not a control].",
     ),
 ]
 MovedDataset = Annotated[
-    str | None, Flag(metavar="DATA", name="--dataset -d", help="The run's data set, if it has moved.")
+    str | None, Flag(metavar="DATA", name="--dataset -d", help="Dataset of the run, if it has moved.")
 ]

@@ -1,4 +1,4 @@
-"""The questions of a run as they were put, and their data set."""
+"""The questions of a run as they were put, and their dataset."""
 
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -21,7 +21,7 @@ class RunQuestions:
     """The questions of a run as they were put, with their gold: the input of judges and scores.
 
     Args:
-        dataset: the data set that the run answered.
+        dataset: the dataset that the run answered.
     """
 
     def __init__(self, manifest: RunManifest, dataset: Dataset) -> None:
@@ -30,7 +30,7 @@ class RunQuestions:
         self.benchmark = benchmark_of(dataset)
         everything = list(dataset.questions())
         self.total = len(everything)
-        """Number of questions in the whole data set."""
+        """Number of questions in the whole dataset."""
         wanted = set(manifest.question_ids)
         selected = {question.question_id: question for question in everything if question.question_id in wanted}
         protocol = manifest.settings.official_protocol
@@ -39,7 +39,7 @@ class RunQuestions:
             selected = {question.question_id: question for question in offered}
         if unknown := wanted - selected.keys():
             raise IntegrityError(
-                f"Run '{manifest.run_id}' says it answered questions that its data set does not have: "
+                f"Run '{manifest.run_id}' says it answered questions that its dataset does not have: "
                 + ", ".join(sorted(unknown)[:5]),
                 where=str(dataset.path),
                 fix="Restore its run.json from a copy",
@@ -63,7 +63,7 @@ class RunQuestions:
 
     @property
     def part(self) -> str:
-        """Number of questions out of the total, and how they were chosen; empty for the whole data set."""
+        """Number of questions out of the total, and how they were chosen; empty for the whole dataset."""
         return part_of(self.manifest.selection, len(self.questions), self.total)
 
     def protocol_note(self, official_metric: bool) -> str:
@@ -126,8 +126,8 @@ def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence
     """Raise an error if the questions of a manifest are not those that its selection gives.
 
     Args:
-        dataset: its data set.
-        questions: all questions of the data set.
+        dataset: its dataset.
+        questions: all questions of the dataset.
 
     Raises:
         IntegrityError: questions were removed, or added, by hand.
@@ -145,7 +145,7 @@ def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence
 
 
 def _load_original(name: str, path: Path, folders: Folders) -> Dataset:
-    """Load a data set from its path, or by name if the catalogue names the files in its folder.
+    """Load a dataset from its path, or by name if the catalogue names the files in its folder.
 
     Several names may read the files of a folder in different ways.
     """
@@ -156,7 +156,7 @@ def _load_original(name: str, path: Path, folders: Folders) -> Dataset:
 
 
 def dataset_of(manifest: RunManifest, override: str | None, folders: Folders) -> Dataset:
-    """Return the data set that a run answered.
+    """Return the dataset that a run answered.
 
     Raises:
         HarnessError: its file has moved, or now holds other data.
@@ -164,7 +164,7 @@ def dataset_of(manifest: RunManifest, override: str | None, folders: Folders) ->
     name, path = manifest.dataset["name"], Path(manifest.dataset["path"])
     if override is None and not path.exists() and name not in catalogue():
         raise DataError(
-            f"The data set '{name}' of run '{manifest.run_id}' has moved",
+            f"The dataset '{name}' of run '{manifest.run_id}' has moved",
             where=str(path),
             fix="Name the file with --dataset",
         )

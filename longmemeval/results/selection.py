@@ -85,15 +85,15 @@ class Selection(Struct, frozen=True):
     """At most one of `limit`, `sample` and `question_ids`; none of them: every question. `shard` divides the choice."""
 
     limit: Annotated[int | None, Flag(WHAT, "N")] = None
-    """Only the first N questions."""
+    """Maximum number of questions; takes the first."""
     sample: Annotated[int | None, Flag(WHAT, "N")] = None
-    """Only N questions, stratified by type."""
+    """Number of questions to sample, stratified by type."""
     seed: Annotated[int, Flag(metavar="N")] = 0
-    """Seed of --sample. With one seed, a smaller sample is inside a larger one."""
+    """Seed of --sample; smaller samples are inside larger ones."""
     question_ids: Annotated[tuple[str, ...], Flag(WHAT, "ID", name="--question-id")] = ()
-    """Only this question; repeatable."""
+    """Id of a question to use; repeatable."""
     shard: Annotated[str, Flag(metavar="I/N")] = ""
-    """Only the I-th of N shards of the questions, such as 3/8; `longmemeval merge` puts them together.
+    """Shard of the questions, such as 3/8; `merge` joins them.
 
     The shards are the parts that `partition` divides the chosen questions into; empty: all of them.
     """
@@ -102,7 +102,7 @@ class Selection(Struct, frozen=True):
         """Check that the ways are not mixed and the counts make sense."""
         chosen_ways = [self.limit is not None, self.sample is not None, bool(self.question_ids)]
         if sum(chosen_ways) > 1:
-            raise HarnessError("--limit, --sample and --question-id exclude each other", fix="Give one of them")
+            raise HarnessError("--limit, --sample and --question-id cannot be combined", fix="Use only one of them")
         for name, many in (("--limit", self.limit), ("--sample", self.sample)):
             if many is not None and (type(many) is not int or many < 1):
                 raise HarnessError(f"{name} must be at least 1, not {many}")
@@ -115,7 +115,7 @@ def part_of(selection: Selection, n: int, total: int) -> str:
 
     Args:
         n: number of questions selected.
-        total: number of questions in the data set.
+        total: number of questions in the dataset.
     """
     if n == total:
         return ""
@@ -133,7 +133,7 @@ def select(questions: Sequence[Question], selection: Selection, question_type: C
     """Return the selected questions, in file order.
 
     Args:
-        questions: all questions of the data set.
+        questions: all questions of the dataset.
         question_type: maps a question id to its type; called for `sample` only; no other gold is read.
 
     Raises:
@@ -146,7 +146,7 @@ def select(questions: Sequence[Question], selection: Selection, question_type: C
         if not chosen:
             raise HarnessError(
                 f"Shard {shard} has none of the selected questions",
-                fix="There is nothing to do for it, and `longmemeval merge` does not ask for it",
+                fix="Skip it; `longmemeval merge` does not need it",
             )
     wanted = {question.question_id for question in chosen}
     return [question for question in questions if question.question_id in wanted]
@@ -161,12 +161,12 @@ def shards_with_questions(
 
 
 def _chosen(questions: Sequence[Question], selection: Selection, question_type: Callable[[str], str]) -> list[Question]:
-    """Return the selection from the whole data set, in the order in which larger selections continue it."""
+    """Return the selection from the whole dataset, in the order in which larger selections continue it."""
     if selection.question_ids:
         known = {question.question_id for question in questions}
         for question_id in selection.question_ids:
             if question_id not in known:
-                raise HarnessError(f"The data set has no question '{question_id}'", fix=nearest(question_id, known))
+                raise HarnessError(f"The dataset has no question '{question_id}'", fix=nearest(question_id, known))
         wanted = set(selection.question_ids)
         return [question for question in questions if question.question_id in wanted]
     if selection.sample is not None:

@@ -173,7 +173,7 @@ class ImportedSettings(_Settings, frozen=True, kw_only=True, tag="hypotheses"):
 
     hypotheses: HypothesesSettings
     unknown_questions: tuple[str, ...]
-    """Ids in the file that are not in the data set."""
+    """Ids in the file that are not in the dataset."""
     repeated_questions: dict[str, int] = {}
     """Number of answers by question id, for questions that the file answers more than once."""
 
@@ -198,7 +198,7 @@ def settings_of(kind: RunKind, plain: Mapping[str, Any], *, as_stored: bool = Fa
         msgspec.ValidationError: they are not those of a run of this kind, or there is no such kind.
     """
     if kind not in _KINDS:
-        raise msgspec.ValidationError(f"there is no kind of run {kind!r}")
+        raise msgspec.ValidationError(f"unknown kind of run {kind!r}")
     known = _KINDS[kind].__struct_fields__
     values = {name: value for name, value in plain.items() if name in known}
     others = {name: value for name, value in plain.items() if name not in known}

@@ -105,7 +105,7 @@ def label_interval(
 
 
 def score_interval(scores: Sequence[float], clusters: Sequence[str]) -> tuple[float, float]:
-    """Return the 95 % interval of a mean score: the bootstrap, over haystacks if questions share them.
+    """Return the 95% CI of a mean score: the bootstrap, over haystacks if questions share them.
 
     For equal scores, such as all 0, the bootstrap would have no width, which claims more than so few questions can
     show: they get Wilson's interval.
@@ -145,14 +145,14 @@ def shifted_interval(
 
 
 def joint_interval(mean: float, interval: tuple[float, float], number: int) -> tuple[float, float]:
-    """Return a 95 % interval widened so that `number` such intervals hold together (Bonferroni).
+    """Return a 95% CI widened so that `number` such intervals hold together (Bonferroni).
 
     Each side is stretched by the ratio of the normal quantiles: an approximation, for an interval whose labels are no
     longer available.
 
     Args:
         mean: the figure, between 0 and 1.
-        interval: 95 % interval of that figure alone.
+        interval: 95% CI of that figure alone.
         number: number of intervals, at least 1; 1 leaves the interval as it is.
     """
     alone, together = (NormalDist().inv_cdf(1 - 0.025 / many) for many in (1, number))

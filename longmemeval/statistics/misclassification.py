@@ -8,7 +8,7 @@ Rates come from plants, and plants of one question pass or fail together, so who
 Bayesian bootstrap, Rubin 1981). Half a question that passes and half one that fails, Jeffreys' prior, is added to each
 group: no rate of 0 or 1 is certain, however few the plants. That is the purpose of the added successes and failures in
 Lang and Reiczigel (2014, Preventive Veterinary Medicine 113:13-22), whose interval treats plants as independent. Each
-draw of the rates is paired with a draw of the score; the interval is the middle 95 % of the results.
+draw of the rates is paired with a draw of the score; the interval is the middle 95% of the results.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Z = 1.959964
-"""Normal quantile of a 95 % interval."""
+"""Normal quantile of a 95% CI."""
 DRAWS = 10_000
 _PRIOR = 0.5
 _TAIL = 0.025
@@ -40,7 +40,7 @@ class Corrected(Struct, frozen=True):
 
     value: float
     interval: tuple[float, float]
-    """95 % interval, with the uncertainty of the score and of the rates; contains `value`."""
+    """95% CI, with the uncertainty of the score and of the rates; contains `value`."""
 
 
 class NotCorrectable(Struct, frozen=True):
@@ -109,7 +109,7 @@ class MeasuredRates:
 
     @cached_property
     def unlike(self) -> bool:
-        """True if right answers are shown to get more credit than wrong ones: in 97.5 % of the draws."""
+        """True if right answers are shown to get more credit than wrong ones: in 97.5% of the draws."""
         import numpy as np
 
         right, wrong = self.draws
@@ -136,7 +136,7 @@ def corrected_accuracy(
     Args:
         accuracy: the score, between 0 and 1, over all questions.
         n: number of questions.
-        interval: 95 % interval of the score; its width shows how much the questions count if they share haystacks.
+        interval: 95% CI of the score; its width shows how much the questions count if they share haystacks.
         rates: rates of the judge.
         not_evaluated: questions without a label, which count as wrong.
         labels: True if the judge gives labels, False if it gives scores in between.
@@ -165,7 +165,7 @@ def corrected_difference(
 
     Args:
         difference: difference of the scores, between -1 and 1.
-        interval: 95 % interval of the difference.
+        interval: 95% CI of the difference.
         rates: rates of the judge.
         evaluated: difference between the shares of questions that have a label.
     """

@@ -78,7 +78,7 @@ def compare_credits(
         raise HarnessError(
             f"The two runs are over different questions: {len(odd)} of them are in one run only",
             where=f"question {odd[0]!r} first",
-            fix="Compare runs of the same data set and the same selection of questions",
+            fix="Compare runs of the same dataset and the same selection of questions",
         )
     questions = sorted(a[0])
     clusters = tuple(haystacks.get(question, question) for question in questions)

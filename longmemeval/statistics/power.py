@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DISCORDANT = 0.2
 """Share of the questions that one of two runs gets right and the other wrong, assumed where nothing is known.
-Two unrelated runs that are each right on 80 % disagree on 32 %; runs over the same data tend to fail on the same
+Two unrelated runs that are each right on 80% disagree on 32%; runs over the same data tend to fail on the same
 questions and disagree on fewer."""
 
 CORRELATION = 0.001
@@ -118,7 +118,7 @@ def minimum_detectable_difference(
 def detectable_difference(
     n: int, units: int, squared: float, effect: float = 1.0, *, labels: bool, tests: int = 1
 ) -> float | None:
-    """Return the smallest true difference that the test of two runs finds with 80 % power, given how they disagree.
+    """Return the smallest true difference that the test of two runs finds with 80% power, given how they disagree.
 
     For labels of independent questions, the exact power of McNemar's test (`exact_detectable_difference`); otherwise
     the normal approximation of `minimum_detectable_difference`, for scores scaled by their root mean square.

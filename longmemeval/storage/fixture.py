@@ -201,7 +201,7 @@ class Fixture:
             raise FixtureError(
                 "This haystack is not prepared",
                 where=str(path),
-                fix="Run `longmemeval prepare --dataset D --memory M` with the data set, memory and name meant here",
+                fix="Run `longmemeval prepare --dataset D --memory M` with the dataset, memory and name meant here",
             )
         return cls(path, meta, patience=patience)
 

@@ -61,7 +61,7 @@ FORMAT = 1
 META_FORMAT = 2
 """Format of `meta.json`; format 1, of version 0.2, is read too."""
 
-REMAKE = "Run `longmemeval prepare --force` with the same data set and memory to rebuild this fixture"
+REMAKE = "Run `longmemeval prepare --force` with the same dataset and memory to rebuild this fixture"
 
 
 class _Versioned(Protocol):
@@ -122,7 +122,7 @@ def _check_format(number: int, newest: int, where: str) -> None:
             f"format {number} is newer than this version understands ({newest}): upgrade longmemeval", where=where
         )
     if number < 1:
-        raise FixtureError(f"There is no format {number} of fixtures", where=where, fix=REMAKE)
+        raise FixtureError(f"Unknown fixture format {number}", where=where, fix=REMAKE)
 
 
 _NEW = ".new"

@@ -225,7 +225,7 @@ class RemoteFixtures:
             theirs = decode_meta(found, str(folder))
             if (theirs.dataset.sha256, theirs.haystack_id) != (meta.dataset.sha256, meta.haystack_id):
                 raise FixtureError(
-                    "Meanwhile another command has prepared different data here",
+                    "Another command has prepared different data here",
                     where=str(folder),
                     fix="Give this preparation its own --prepared NAME",
                 )

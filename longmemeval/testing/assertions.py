@@ -75,7 +75,7 @@ def assert_no_regression(
 ) -> None:
     """Assert that a graded run is not worse than a baseline by more than a margin.
 
-    It passes if the 95 % interval of the difference lies above `-margin`. If the interval reaches below, the data
+    It passes if the 95% CI of the difference lies above `-margin`. If the interval reaches below, the data
     cannot tell, and that fails too.
 
     Args:

@@ -194,7 +194,7 @@ def test_charts_are_those_of_the_report(none: lme.Evaluation, full: lme.Evaluati
     assert drawn.save(folder / "scores.svg").read_text() == drawn.svg
     with pytest.raises(HarnessError, match="saved as SVG"):
         drawn.save("scores.png")
-    with pytest.raises(HarnessError, match="no such chart"):
+    with pytest.raises(HarnessError, match="unknown chart"):
         both.plot("overal")
     wrong: Callable[..., object] = both.plot
     with pytest.raises(HarnessError, match="Did you mean 'chart'"):

@@ -245,7 +245,7 @@ FAULTS: dict[str, list[tuple[str, Change, str, str]]] = {
         ("one option", setter(all_options="['(a) one']"), "", "four texts"),
         ("options are code", setter(all_options="__import__('os')"), "", "four texts"),
         ("another letter", setter(correct_answer="(e)"), "", "'(e)' is not one of"),
-        ("unknown context", setter(shared_context_id="f" * 64), "", "no context ffffffffffff"),
+        ("unknown context", setter(shared_context_id="f" * 64), "", "Context ffffffffffff is missing"),
         ("end beyond the context", setter(end_index_in_shared_context="7"), "", "not a number of turns"),
     ],
     "beam": [
@@ -262,8 +262,8 @@ FAULTS: dict[str, list[tuple[str, Change, str, str]]] = {
     ],
     "lives": [
         ("too short", setter(sessions=[5]), "", "5 sessions"),
-        ("no life", setter(lives=0), "", "no life"),
-        ("no length", setter(sessions=[]), "", "no life"),
+        ("no life", setter(lives=0), "", "lives is 0"),
+        ("no length", setter(sessions=[]), "", "sessions is []"),
         ("another version", setter(version=0), "", "version 0"),
         ("seed is a text", setter(lives_seed="x"), "", "cannot be read"),
     ],

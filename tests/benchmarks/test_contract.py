@@ -95,14 +95,14 @@ def test_nothing_of_the_gold_is_in_questions_and_haystacks(name: str, tmp_path: 
 def test_unknown_ids_are_told_with_the_nearest(name: str, tmp_path: Path) -> None:
     dataset = sample(name, tmp_path)
     question = next(dataset.questions())
-    with pytest.raises(DataError, match=r"no haystack '.*x'") as caught:
+    with pytest.raises(DataError, match=r"Unknown haystack '.*x'") as caught:
         dataset.haystack(f"{question.haystack_id}x")
     assert f"Did you mean '{question.haystack_id}'" in caught.value.fix
     for ask in (dataset.gold, dataset.question_type):
-        with pytest.raises(DataError, match=r"no question '.*x'") as caught:
+        with pytest.raises(DataError, match=r"Unknown question '.*x'") as caught:
             ask(f"{question.question_id}x")
         assert re.search(f"Did you mean.*{question.question_id}", caught.value.fix)
-        with pytest.raises(DataError, match="no question ''"):
+        with pytest.raises(DataError, match="Unknown question ''"):
             ask("")
 
 

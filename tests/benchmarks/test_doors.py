@@ -150,7 +150,7 @@ def test_rules_and_question_types_of_a_package_are_known(install: Install, tmp_p
     text = "{question} {hypothesis}"
     content = {"name": "mine", "reply": "yes-no", "max_tokens": 5, "templates": {"a": text, "b": text}}
     file = tmp_path / "set.json"
-    for kind, message in (("riddle", ""), ("ridle", "no question type 'ridle'.*Did you mean 'riddle'")):
+    for kind, message in (("riddle", ""), ("ridle", "Unknown question type 'ridle'.*Did you mean 'riddle'")):
         file.write_text(json.dumps(content | {"choose": {"default": "a", "abstention": "a", kind: "b"}}))
         spec = f"{file}@openai/gpt-4o"
         if not message:

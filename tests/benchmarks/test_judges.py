@@ -97,7 +97,7 @@ def test_the_defaults_are_the_authors_judges() -> None:
 
 
 def test_a_model_is_no_judge_of_rules() -> None:
-    with pytest.raises(HarnessError, match=r"There is no judge 'offline/extractive'.*Valid: .*offline/lexical"):
+    with pytest.raises(HarnessError, match=r"Unknown judge 'offline/extractive'.*Valid: .*offline/lexical"):
         load_judge("offline/extractive", no_model)
 
 
@@ -109,16 +109,16 @@ def test_a_misspelt_offline_judge_is_refused(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", ["", "offline/", "strict@offline/lexical"])
 def test_what_names_no_judge_is_refused(spec: str) -> None:
-    with pytest.raises(HarnessError, match=r"There is no judge .*Valid: .*offline/lexical"):
+    with pytest.raises(HarnessError, match=r"Unknown judge .*Valid: .*offline/lexical"):
         load_judge(spec, no_model)
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("lenien@openai/gpt-4o", "no template set 'lenien'.*Did you mean 'lenient'"),
-        ("set.toml@openai/gpt-4o", "no template set 'set.toml'.*a file that ends in .json or .yaml or .yml"),
-        ("@openai/gpt-4o", "no template set ''"),
+        ("lenien@openai/gpt-4o", "Unknown template set 'lenien'.*Did you mean 'lenient'"),
+        ("set.toml@openai/gpt-4o", "Unknown template set 'set.toml'.*a file that ends in .json or .yaml or .yml"),
+        ("@openai/gpt-4o", "Unknown template set ''"),
         ("strict@", "'strict@' has no model. Write strict@MODEL"),
     ],
 )

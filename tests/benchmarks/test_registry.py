@@ -116,7 +116,7 @@ def test_a_path_that_does_not_exist(path: str, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("name", ["longmemeval_x", "x" * 5000, ""])
 def test_an_unknown_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match=r"not in the catalogue.*longmemeval_"):
+    with pytest.raises(DataError, match=r"Unknown dataset.*longmemeval_"):
         load_dataset(name)
 
 

@@ -180,14 +180,14 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "judge": (lambda: None, "evaluate r --judge offline/lexcal", ["Did you mean 'offline/lexical'?"]),
     "question id": (lambda: None, f"{PREPARE} --question-id q11", ["no question 'q11'", "Did you mean 'q1'?"]),
     "question id with a path": (lambda: None, f"{PREPARE} --question-id ../../x", ["no question '../../x'"]),
-    "selection": (lambda: None, f"{PREPARE} --limit 1 --sample 1", ["--limit, --sample and --question-id exclude"]),
+    "selection": (lambda: None, f"{PREPARE} --limit 1 --sample 1", ["--sample and --question-id cannot be combined"]),
     "no questions": (lambda: None, f"{RUN} --limit 0", ["--limit must be at least 1, not 0"]),
     "run id with a path": (lambda: None, RUN.replace("new", "../../x"), ["'../../x' cannot be a run id"]),
-    "resume of nothing": (lambda: None, f"{RUN} --resume new", ["There is no run 'new'", "Valid: r"]),
+    "resume of nothing": (lambda: None, f"{RUN} --resume new", ["Unknown run 'new'", "Valid: r"]),
     "resume with a path": (lambda: None, RUN.replace("--run-id new", "--resume ../x"), ["cannot be a run id"]),
     "grading with a path": (lambda: None, "evaluate ../../x", ["cannot be a run id"]),
-    "grading of nothing": (lambda: None, "evaluate q", ["There is no run 'q'", "Valid: r"]),
-    "verifying with a path": (lambda: None, "verify ../../x", ["no run and no preparation '../../x'"]),
+    "grading of nothing": (lambda: None, "evaluate q", ["Unknown run 'q'", "Valid: r"]),
+    "verifying with a path": (lambda: None, "verify ../../x", ["Unknown run or preparation '../../x'"]),
     "preparation": (lambda: None, f"{RUN} --prepared othr", ["'q0' is not prepared", "othr"]),
     "preparation from other data": (
         other_data,
@@ -222,7 +222,7 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "fixture of format 0": (
         spoil("prepared-data/colours/default/q1/meta.json", '"format": 2', '"format": 0'),
         RUN,
-        ["There is no format 0", "q1/meta.json", "`longmemeval prepare --force`"],
+        ["Unknown fixture format 0", "q1/meta.json", "`longmemeval prepare --force`"],
     ),
     "fixture of a format that is no number": (
         spoil("prepared-data/colours/default/q1/meta.json", '"format": 2', '"format": "2"'),
@@ -262,7 +262,7 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "run folder that is a link to nowhere": (
         linked("results/new", "gone"),
         RUN,
-        ["broken link", "results/new"],
+        ["link is broken", "results/new"],
     ),
     "run folder that is a link to another run": (
         linked("results/new", "r"),
@@ -331,7 +331,7 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "baseline of format 0": (
         text("b.json", '{"format": 0}'),
         "compare r --against b.json",
-        ["there is no format 0", "(b.json)", "--save-baseline"],
+        ["unknown format 0", "(b.json)", "--save-baseline"],
     ),
     "baseline without a format": (
         text("b.json", "{}"),
@@ -356,12 +356,12 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "results folder that is a file": (
         text("f", ""),
         f"{RUN} --results-dir f",
-        ["A file is where a folder should be", "--results-dir"],
+        ["A folder was expected, but this is a file", "--results-dir"],
     ),
     "prepared folder that is a file": (
         text("f", ""),
         f"{PREPARE} --prepared-dir f",
-        ["A file is where a folder should be", "--prepared-dir"],
+        ["A folder was expected, but this is a file", "--prepared-dir"],
     ),
 }  # fmt: skip
 

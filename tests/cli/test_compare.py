@@ -178,7 +178,7 @@ def test_mistakes_end_with_2(command: Command, line: str, said: str) -> None:
 def test_a_baseline_in_the_place_of_a_folder_names_it(command: Command) -> None:
     done = command("compare good --save-baseline results")
     assert done.code == 2
-    assert done.stderr == "Error: A folder is where a file should be written (results). Name a file.\n"
+    assert done.stderr == "Error: A file was expected, but this is a folder (results). Name a file.\n"
 
 
 @pytest.mark.slow

@@ -44,11 +44,11 @@ def test_a_table_and_a_mistaken_name(folder: Path) -> None:
     assert "Haystack q1: 3 facts" in shown
     assert "s2:0" in shown
     refused = longmemeval("facts", "q2", "--dataset", "d.json", cwd=folder, code=2)
-    assert "Data set 'd' has no question or haystack 'q2'" in refused.stderr
+    assert "Dataset 'd' has no question or haystack 'q2'" in refused.stderr
     refused = longmemeval("facts", "q1", "--dataset", "d.json", "--subject", "usr", cwd=folder, code=2)
-    assert "No fact of this history is on 'usr'. Did you mean 'user'?" in refused.stderr
+    assert "This history has no facts about 'usr'. Did you mean 'user'?" in refused.stderr
     refused = longmemeval("facts", "q1", "--dataset", "d.json", "--predicate", "homes", cwd=folder, code=2)
-    assert "No fact of this history is of kind 'homes'. Did you mean 'home'?" in refused.stderr
+    assert "This history has no facts of kind 'homes'. Did you mean 'home'?" in refused.stderr
 
 
 def test_inspect_shows_what_took_the_place_of_a_fact(folder: Path) -> None:

@@ -73,7 +73,7 @@ def test_every_option_is_named(verb: str, command: Command, monkeypatch: pytest.
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_all_explains_what_help_only_names(verb: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     short, whole = (shown(command, monkeypatch, f"{verb} {asked}", 80) for asked in ("--help", "--help-all"))
-    assert f"explained by longmemeval {verb} --help-all" in short
+    assert f"details: longmemeval {verb} --help-all" in short
     assert "LONGMEMEVAL_PREPARED_DIR" not in short
     assert max(map(len, whole.splitlines())) <= 80
     for one in GROUP.commands[verb].params:

@@ -84,7 +84,7 @@ def test_a_run_id_without_answers_may_begin_again_with_other_settings(folder: Pa
         len(json_lines(run / "answers.jsonl")) == len(json_lines(run / "without-answers" / "1" / "answers.jsonl")) == 6
     )
     assert json.loads((run / "run.json").read_text())["settings"]["model"]["spec"] == "offline/extractive"
-    assert "checks hold" in longmemeval("verify", "r", cwd=folder).stdout
+    assert "checks passed" in longmemeval("verify", "r", cwd=folder).stdout
     # With answers its settings are fixed.
     longmemeval(*given, "--model", "offline/parrot", cwd=folder, code=2)
 
@@ -122,7 +122,7 @@ def test_a_mistake_in_a_class_is_told_once_and_its_correction_is_prepared_beside
     parts = set((folder / "prepared-data/colours/default/q0").glob("Mine-*"))
     assert earlier in parts
     assert len(parts) == 2
-    assert "Nothing to do" in longmemeval("prepare", *TRIES[:4], cwd=folder).stdout
+    assert "Already prepared" in longmemeval("prepare", *TRIES[:4], cwd=folder).stdout
     # The run had no answers, so its id is free; once it has some, the next id is named.
     longmemeval("run", *TRIES, "--run-id", "r", cwd=folder)
     (folder / "mymem.py").write_text(MINE + "# edited\n")

@@ -147,7 +147,7 @@ def test_verify_names_links_that_lead_nowhere_or_astray(prepared: Path, command:
     (prepared / "q1").symlink_to("q2")
     outcome = command("verify d")
     assert outcome.code == 3
-    assert "d/default/q1/meta.json: is another data set's or haystack's" in outcome.stderr
+    assert "d/default/q1/meta.json: is another dataset's or haystack's" in outcome.stderr
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ def test_the_command_says_the_result_first(tmp_path: Path, command: Command, mon
     assert done.stdout.splitlines()[0].startswith("bm25 passes ")
     assert "oracle (ceiling)" in done.stdout
     assert "none (floor)" in done.stdout
-    assert f"The same lives again: longmemeval {line}" in done.stderr
+    assert f"To repeat with the same histories: longmemeval {line}" in done.stderr
     drawn = (tmp_path / "probes.svg").read_text()
     assert all(word in drawn for word in ("<svg", "bm25", "oracle (ceiling)", "deletion", UNKNOWN, "0/2"))
     assert command(line).stdout.splitlines()[0] == done.stdout.splitlines()[0]

@@ -117,7 +117,7 @@ def test_a_model_for_one_memory_is_not_in_the_recipe_of_another(tmp_path: Path) 
     longmemeval(*line, cwd=tmp_path)
     with_model = [*line, "--memory-model", "openai/gpt-4o-mini"]
     again = longmemeval(*with_model, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef").stdout
-    assert "Nothing to do" in again
+    assert "Already prepared" in again
 
 
 def test_another_recipe_is_told_without_dictionaries(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_another_recipe_is_told_without_dictionaries(tmp_path: Path) -> None:
 
 def test_a_board_without_a_ranked_run_is_no_success(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert "There are no runs" in longmemeval("board", "build", "empty", "-o", "b", cwd=tmp_path, code=2).stderr
+    assert "No runs in or below" in longmemeval("board", "build", "empty", "-o", "b", cwd=tmp_path, code=2).stderr
     shutil.copy(SAMPLE, tmp_path / "mine.json")
     line = ["mine.json" if word == "sample" else word for word in RUN]
     prepare(tmp_path, "mine.json")
@@ -141,7 +141,7 @@ def test_a_board_without_a_ranked_run_is_no_success(tmp_path: Path) -> None:
     longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
     refused = longmemeval("board", "build", "results", "-o", "b", cwd=tmp_path, code=1)
     assert "--dataset FILE names it" in refused.stderr
-    assert "No run is on the board" in refused.stderr
+    assert "The board has no runs" in refused.stderr
     longmemeval("board", "build", "results", "-o", "b", "--dataset", "mine.json", cwd=tmp_path)
 
 
@@ -153,7 +153,7 @@ def test_a_folder_is_verified_wherever_it_lies(tmp_path: Path) -> None:
     longmemeval("prepare", "-d", "sample", "-m", "last-k", "--sample", "4", cwd=work)
     longmemeval(*line, "--run-id", "r", cwd=work)
     for folder in ("../work/results/r", work / "prepared-data" / "sample" / "default"):
-        assert "checks hold" in longmemeval("verify", str(folder), cwd=elsewhere).stdout
+        assert "checks passed" in longmemeval("verify", str(folder), cwd=elsewhere).stdout
     answers = work / "results" / "r" / "answers.jsonl"
     answers.write_text(answers.read_text().replace("hypothesis", "hypothesys", 1))
     longmemeval("verify", "../work/results/r", cwd=elsewhere, code=3)

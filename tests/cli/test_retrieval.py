@@ -137,7 +137,7 @@ def test_export(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (f"{LAST_K} --measure recal_any@5", "There is no measure 'recal_any@5'. Did you mean 'recall_any@k'?"),
+        (f"{LAST_K} --measure recal_any@5", "Unknown measure 'recal_any@5'. Did you mean 'recall_any@k'?"),
         (f"{LAST_K} --measure recall_any@x", "needs a cutoff"),
         (f"{LAST_K} --k 0", "needs a cutoff"),
         (f"{LAST_K} --granularity trun", "'session', 'turn'"),
@@ -146,7 +146,7 @@ def test_export(command: Command, tmp_path: Path) -> None:
         (f"{LAST_K} --set last_mesages=3", "Did you mean 'last_messages'?"),
         (f"{LAST_K} --budget 100", "'last-k' has no parameter 'budget'"),
         ("retrieval --dataset colours.json --memory bm25 --budget 0", "greater than or equal to 1"),
-        ("retrieval --dataset colours.json --memory bm25 --reranker x:y", "There is no reranker of the kind 'x'"),
+        ("retrieval --dataset colours.json --memory bm25 --reranker x:y", "Unknown reranker 'x'"),
         ("retrieval --dataset colours.json --memory semantic-recall --reranker fastembed:x", "set retriever=hybrid"),
         ("retrieval --dataset colours.json --memory bm25 --set decompose=model", "Name one with --query-model"),
         (f"{LAST_K} --prepared other", "`longmemeval prepare --dataset colours.json --memory last-k --prepared other`"),
@@ -155,7 +155,7 @@ def test_export(command: Command, tmp_path: Path) -> None:
         ("retrieval --dataset colours.json --memory lastk", "Did you mean 'last-k'?"),
         ("export mine", "--format"),
         ("export mine --format trek", "'trek'"),
-        ("export mine --format trec", "There is no run 'mine'"),
+        ("export mine --format trec", "Unknown run 'mine'"),
     ],
 )
 def test_bad_input(command: Command, tmp_path: Path, line: str, told: str) -> None:

@@ -71,7 +71,7 @@ def test_mistakes_end_with_2(command: Command) -> None:
         ("runs --since yesterday", "is not a date"),
         ("runs --status done", "--status"),
         ("compare 'no*'", "No runs match 'no*'"),
-        ("compare --sweep gird", "no run of a sweep 'gird'"),
+        ("compare --sweep gird", "Unknown sweep 'gird'"),
         ("report", "--sweep"),
         ("evaluate", "name a RUN"),
         ("verify", "name a RUN"),
@@ -156,8 +156,8 @@ def test_runs_of_an_earlier_version_are_named_by_a_pattern(command: Command, wor
     edited.write_text(json.dumps(document))
     done = command("compare --sweep grid --json")
     said = " ".join(done.stderr.split())
-    assert (done.code, "There is no run of a sweep 'grid'" in said) == (2, True)
-    assert "started by hand, or by an earlier version. Name them, or the pattern 'grid_*'" in said
+    assert (done.code, "Unknown sweep 'grid'" in said) == (2, True)
+    assert "started outside a sweep, or by an earlier version. Name them, or the pattern 'grid_*'" in said
     assert [run["run"] for run in json.loads(command("compare 'grid_*' --json").stdout)["runs"]] == [edited.parent.name]
 
 

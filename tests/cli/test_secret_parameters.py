@@ -170,7 +170,7 @@ def test_what_stored_a_secret_before_is_read_and_resumed(folder: Path) -> None:
     assert (run / "answers.jsonl").read_text().startswith(first)
     longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=folder)
     longmemeval("verify", "r", cwd=folder)
-    assert "Nothing to do" in longmemeval("prepare", *ASKED, *own, cwd=folder).stdout
+    assert "Already prepared" in longmemeval("prepare", *ASKED, *own, cwd=folder).stdout
     assert {part.name for part in preparation.glob("*/Keyed-*")} == {before}
     assert TOKEN not in (run / "run.json").read_text()
 

@@ -41,7 +41,7 @@ def test_one_command_runs_grades_and_compares_eight_runs(done: tuple[Path, str, 
     assert "Details: longmemeval compare --sweep sample --judge " in out
     assert "judge offline/lexical (not official)" in out
     assert len({name for name, _, _ in front_rows(out)}) == 8
-    assert "Left to do:" in err
+    assert "Remaining:" in err
     assert f"[8/8] {RUNS[7]}: answering {COUNT} questions" in err
     assert f"{8 * COUNT} questions answered and {8 * COUNT} answers graded" in err
     assert out.splitlines()[-1] == "Runs: results/sample_*"
@@ -58,7 +58,7 @@ def test_second_time_it_only_shows(done: tuple[Path, str, str]) -> None:
     again = longmemeval("sweep", EXAMPLE, cwd=folder)
     assert again.stdout == out
     assert again.stderr.count("\n") == 1
-    assert "nothing was left to do" in again.stderr
+    assert "Nothing was left to do" in again.stderr
     assert tree(folder) == before
 
 
@@ -103,7 +103,7 @@ def test_what_failed_is_told_last_with_code_1(tmp_path: Path) -> None:
     [
         ("name: s\n", "Error: The field 'dataset' is missing (sweep.yaml, line 1: dataset)."),
         ("name: s\ndataset: sample\nmemoris: [none]\nmodels: [x]\n", "Did you mean 'memories'?"),
-        ("name: s\ndataset: sample\nmemories: [none]\nmodel: [x]\n", "There is no field 'model' in a sweep"),
+        ("name: s\ndataset: sample\nmemories: [none]\nmodel: [x]\n", "Unknown field 'model' in a sweep file"),
         ("name: s\ndataset: sample\nmemories: [none]\nmodels: [offline/x]\n", "Unknown offline model 'offline/x'"),
         ("name: [s", "Error: The sweep file is not YAML"),
     ],

@@ -54,13 +54,13 @@ def test_measures_are_values() -> None:
     ],
 )
 def test_unknown_name_is_answered_with_the_nearest(text: str, meant: str) -> None:
-    with pytest.raises(HarnessError, match=f"no measure '{text}'.*Did you mean '{meant}'"):
+    with pytest.raises(HarnessError, match=f"Unknown measure '{text}'.*Did you mean '{meant}'"):
         Measure.parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "@", "@5", "hit", "RECALL"])
 def test_what_resembles_nothing_is_refused(text: str) -> None:
-    with pytest.raises(HarnessError, match="There is no measure"):
+    with pytest.raises(HarnessError, match="Unknown measure"):
         Measure.parse(text)
 
 

@@ -84,9 +84,9 @@ def test_message_says_what_was_spent_and_how_to_go_on(server: ModelServer, tmp_p
     with pytest.raises(SpendingLimitError) as caught:
         ask(server.url, account)
     assert str(caught.value) == (
-        f"The spending limit is reached: ${most():.2g} of ${most() * 1.5:.2g} is spent, ${most():.2g} of it on "
-        f"attempts that failed or have no known outcome; no call is under way, so nothing is reserved, and the next "
-        f"call could cost ${most():.2g}. Rerun the command with a higher --max-cost; it continues from here."
+        f"Spending limit reached: ${most():.2g} of ${most() * 1.5:.2g} spent, ${most():.2g} of it on "
+        f"attempts that failed or have no known outcome; the next call could cost ${most():.2g}. "
+        f"Rerun the command with a higher --max-cost; it continues from here."
     )
     assert caught.value.exit_code == 1
 
@@ -253,7 +253,7 @@ def test_processes_without_a_limit_lose_no_line_of_each_other(tmp_path: Path) ->
     assert len(json_lines(path)) == 3 * (1 + 200 * 3)
     assert spent_in(path) == pytest.approx(3 * 200 * 0.75)
     # Read in turn by one that has a limit.
-    with pytest.raises(SpendingLimitError, match=r"\$450.0000 of \$450.0000 is spent, \$150.0000 of it on attempts"):
+    with pytest.raises(SpendingLimitError, match=r"\$450.0000 of \$450.0000 spent, \$150.0000 of it on attempts"):
         Account(path, SpendingLimit(450.0)).reserve_blocking(1.0, "m")
 
 

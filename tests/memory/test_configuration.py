@@ -109,7 +109,7 @@ def test_what_is_written_in_python_is_completed_as_a_name_is() -> None:
     assert MemoryConfiguration(name="mine", preset="bm25").name == "mine"
     with pytest.raises(HarnessError, match="'bm25' has no parameter 'top_kk'"):
         MemoryConfiguration(preset="bm25", parameters={"top_kk": 7})
-    with pytest.raises(HarnessError, match="no memory configuration 'bm52'"):
+    with pytest.raises(HarnessError, match="Unknown memory configuration 'bm52'"):
         MemoryConfiguration(preset="bm52")
     with pytest.raises(ValidationError):
         MemoryConfiguration.model_validate({"preset": "bm25", "parameters": 7})
@@ -200,8 +200,8 @@ def test_yaml_file_is_named_after_its_preset_unless_it_says_otherwise(tmp_path: 
 @pytest.mark.parametrize(
     ("preset", "override", "message"),
     [
-        ("semantic-recal", "", r"no memory configuration 'semantic-recal'\. Did you mean 'semantic-recall'\?"),
-        ("combined.json", "", r"no memory configuration 'combined.json'\. Did you mean 'combined'\?"),
+        ("semantic-recal", "", r"Unknown memory configuration 'semantic-recal'\. Did you mean 'semantic-recall'\?"),
+        ("combined.json", "", r"Unknown memory configuration 'combined.json'\. Did you mean 'combined'\?"),
         ("semantic-recall", "topk=3", r"no parameter 'topk'\. Did you mean 'top_k'\? Valid: budget, date_weight"),
         ("none", "top_k=3", r"'none' has no parameter 'top_k'\. Valid: none"),
         ("semantic-recall", "top_k=0", r"top_k = 0\. .*greater than or equal to 1"),
@@ -243,7 +243,7 @@ def test_a_mistake_on_the_command_line_is_told(preset: str, override: str, messa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("preset: combind", r"no memory configuration 'combind' .*Did you mean 'combined'\?"),
+        ("preset: combind", r"Unknown memory configuration 'combind' .*Did you mean 'combined'\?"),
         ("preset: combined\nparameters: {topk: 3}", r"no parameter 'topk' .*Did you mean 'top_k'\?"),
         ("preset: combined\nparameters: {top_k: '3'}", r"top_k = '3' .*valid integer"),
         ("preset: combined\nparameters: {1: 2}", "should be strings"),

@@ -21,7 +21,7 @@ from tests.pipeline.sweeps import written
 from tests.server import ModelServer
 from tests.support import ROOT, clean_environment, next_steps
 
-SENTENCE = "Interrupted. Finished work is kept; run the same command to continue.\n"
+SENTENCE = "Interrupted. Finished work is kept. Rerun the same command to continue.\n"
 FOREVER = "slow:25"
 
 

@@ -90,7 +90,7 @@ def test_death_of_a_worker_is_told_and_the_same_command_mends_it(alone: Folders,
     # Signal 0 does nothing: the command itself goes on.
     told = stop_when(process, one_is_killed, 0)
     assert process.returncode == 2
-    assert told.startswith("Error: A worker process died")
+    assert told.startswith("Error: A worker process crashed")
     assert "Traceback" not in told
     prepare(load_dataset("sample"), ["combined"], selection=SOME, folders=folders_in(tmp_path))
     assert parts(folders_in(tmp_path)) == parts(alone)

@@ -40,7 +40,7 @@ def changed(**changes: object) -> bytes:
         (encode("fact", "turn", FACTS)[:-20], "not a valid part of a fixture"),
         (changed(format=2), "format 2 is newer"),
         (changed(format=2, items="all new"), "format 2 is newer"),
-        (changed(format=0), "There is no format 0"),
+        (changed(format=0), "Unknown fixture format 0"),
         (changed(kind="rumour"), "rumour"),
         (changed(level="round"), "round"),
         (changed(items=[{"id": "s"}]), "texts"),

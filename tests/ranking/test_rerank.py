@@ -203,7 +203,7 @@ def test_known_name_is_taken_in_any_case_without_a_download() -> None:
         ("fastembed:Xenova/ms-marco-MiniLM-L6-v2", r"Did you mean 'Xenova/ms-marco-MiniLM-L-6-v2'"),
         ("fastembed:BAAI/bge-small-en-v1.5", r"neither a folder nor a reranker"),
         ("fastembed", "needs a model.*Write it like fastembed:"),
-        ("fastembd:x", "no reranker of the kind 'fastembd'.*Did you mean 'fastembed'"),
+        ("fastembd:x", "Unknown reranker 'fastembd'.*Did you mean 'fastembed'"),
     ],
 )
 def test_wrong_spec_says_what_would_be_right(spec: str, message: str) -> None:

@@ -144,7 +144,7 @@ def test_a_card_says_what_is_in_the_file(tmp_path: Path) -> None:
     first = json.loads(Path(written.file).read_bytes().splitlines()[0])
     for column in first:
         assert f"| {render.escape_markdown(column)} |" in text
-    assert "NOT the official judge" in text
+    assert "not the official judge" in text
     assert "<script" not in re.sub(r"\\.", "", text)
 
 
@@ -152,4 +152,4 @@ def test_the_command_names_file_and_card(tmp_path: Path) -> None:
     folders = three_runs(tmp_path)
     done = longmemeval("export", "good", "--format", "jsonl", "--results-dir", folders.results_dir, cwd=tmp_path)
     assert re.search(r"12 questions: .*good\.jsonl\n", done.stdout)
-    assert re.search(r"Data set card: .*README\.md\n", done.stdout)
+    assert re.search(r"Dataset card: .*README\.md\n", done.stdout)

@@ -58,7 +58,7 @@ def test_damaged_manifest_is_told(folders: Folders, data: bytes) -> None:
 def test_run_is_found_by_its_id_or_refused_with_the_nearest(folders: Folders) -> None:
     assert run_folder(folders.results_dir, "r") == folders.results_dir / "r"
     (folders.results_dir / "no-run").mkdir()
-    with pytest.raises(HarnessError, match="There is no run 'rr'") as caught:
+    with pytest.raises(HarnessError, match="Unknown run 'rr'") as caught:
         run_folder(folders.results_dir, "rr")
     assert caught.value.fix == "Did you mean 'r'? Valid: r"
 

@@ -96,7 +96,7 @@ def test_ways_to_select_exclude_each_other() -> None:
         {"limit": 1, "question_ids": ("a",)},
         {"sample": 1, "question_ids": ("a",)},
     ):
-        with pytest.raises(HarnessError, match="exclude each other"):
+        with pytest.raises(HarnessError, match="cannot be combined"):
             Selection(**ways)
 
 

@@ -156,7 +156,7 @@ def test_other_data_in_the_same_place_is_refused(s3: S3Server, monkeypatch: pyte
     meta = meta_of(OLD)
     other = structs.replace(meta, dataset=structs.replace(meta.dataset, sha256="e" * 64))
 
-    with pytest.raises(FixtureError, match="Meanwhile another command has prepared different data here"):
+    with pytest.raises(FixtureError, match="Another command has prepared different data here"):
         write_fixture(folder, other, OLD)
 
 

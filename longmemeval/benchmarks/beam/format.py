@@ -278,7 +278,7 @@ def _files(conversation: Path) -> Files:
     )
     numbers = [_plan(path) for path in plans]
     if numbers != list(range(len(numbers))):
-        what = f"Plans are missing: there are {', '.join(path.parent.name for path in plans)}"
+        what = f"Plans are missing; found: {', '.join(path.parent.name for path in plans)}"
         raise DataError(
             what, where=str(conversation), fix="Download the rest: evidence ids count all plans from plan-0 on"
         )

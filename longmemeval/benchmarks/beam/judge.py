@@ -217,7 +217,7 @@ def _verdict(credit: Credit, replies: Replies, gold: BeamGold, ordering: Orderin
     readable_scores = [score for score in scores if score is not None]
     if gold.question_type == ORDERING:
         if ordering is None or math.isnan(ordering.tau_norm):
-            return Verdict(None, "There is no order to compare")
+            return Verdict(None, "The answer has no order to compare")
         return Verdict(ordering.tau_norm == 1, "", ordering.tau_norm)
     if len(readable_scores) < len(gold.rubric):
         missing = len(gold.rubric) - len(readable_scores)

@@ -35,7 +35,7 @@ from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 FULL = "-full"
-"""Suffix of data sets with whole conversations, which the official run reads cut."""
+"""Suffix of datasets with whole conversations, which the official run reads cut."""
 UNMARKED = "-unmarked"
 
 
@@ -105,12 +105,12 @@ class BeamDataset:
             if problem := problem_of_id(files.haystack_id):
                 raise DataError(f"The haystack id {files.haystack_id!r} {problem}", where=str(files.questions))
             if self.text == "full" and not files.full:
-                what = f"The conversation {files.haystack_id!r} is here only cut, not whole"
+                what = f"The conversation {files.haystack_id!r} is downloaded only as cut text"
                 raise DataError(what, where=str(files.cut), fix="Download it again, or load it without `-full`")
             self._files[files.haystack_id] = files
             self._probes[files.haystack_id] = read_probes(files.questions)
         if not len(self):
-            raise DataError("The data set has no question", where=str(path))
+            raise DataError("The dataset has no question", where=str(path))
 
     @property
     def files(self) -> tuple[Path, ...]:

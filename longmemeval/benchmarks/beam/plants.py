@@ -46,7 +46,7 @@ def statement(nugget: str) -> str | None:
 
 
 def planted_on(ground: Ground) -> Make:
-    """Return the maker of the plants of one data set."""
+    """Return the maker of the plants of one dataset."""
     stated = {name: _statements(gold) for name, gold in ground.golds.items() if isinstance(gold, BeamGold)}
 
     def others(gold: BeamGold, ability: str, random: Random) -> tuple[str, str] | None:

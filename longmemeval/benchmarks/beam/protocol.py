@@ -195,7 +195,7 @@ def compose(dataset: "BeamDataset", data_dir: Path, record: Mapping[str, Any]) -
     """Return the composer of the messages of a call.
 
     Args:
-        dataset: the data set of the questions.
+        dataset: the dataset of the questions.
         data_dir: folder with the clone of the authors' repository.
         record: a manifest's `settings.protocol`.
 

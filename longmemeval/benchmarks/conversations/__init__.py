@@ -1,1 +1,1 @@
-"""Conversations of your own: exports of chat programs as a data set, with questions you write."""
+"""Conversations of your own: exports of chat programs as a dataset, with questions you write."""

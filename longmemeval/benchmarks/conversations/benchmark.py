@@ -1,4 +1,4 @@
-"""The specification of a data set that `datasets import` wrote."""
+"""The specification of a dataset that `datasets import` wrote."""
 
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.core.on_demand import on_demand

@@ -1,4 +1,4 @@
-"""Read the exports of chat services, make a data set of them, check it, and count the properties that can mislead."""
+"""Read the exports of chat services, make a dataset of them, check it, and count the properties that can mislead."""
 
 import csv
 import io
@@ -126,7 +126,7 @@ def read_export(path: Path) -> Export:
         key = next((key for key in readers if isinstance(record, Mapping) and key in record), None)
         if key is None:
             raise DataError(
-                "The conversation has no known form", where=f"{path}, conversation {number}", fix=f"Give {_KNOWN}"
+                "Unrecognised conversation format", where=f"{path}, conversation {number}", fix=f"Give {_KNOWN}"
             )
         messages = list(readers[key](record, path, f"conversation {number}", export.left_out))
         if messages:
@@ -220,7 +220,9 @@ def _csv(path: Path, text: str) -> Export:
         for column in ("date", "speaker", "text"):
             if row.get(column) is None:
                 raise DataError(
-                    f"There is no '{column}'", where=f"{path}, line {number}", fix="Use columns date, speaker and text"
+                    f"The column '{column}' is missing",
+                    where=f"{path}, line {number}",
+                    fix="Use columns date, speaker and text",
                 )
         when = moment(row["date"], f"{path}, line {number}, date")
         speaker = row["speaker"].strip()
@@ -261,9 +263,9 @@ class ImportedChats(Struct, frozen=True):
     first: datetime
     last: datetime
     left_out: dict[str, int]
-    """Numbers of items that are not in the data set, by reason."""
+    """Numbers of items that are not in the dataset, by reason."""
     misleading: dict[str, int]
-    """Numbers of items that are in the data set and can mislead, by reason."""
+    """Numbers of items that are in the dataset and can mislead, by reason."""
 
 
 def import_chats(
@@ -273,7 +275,7 @@ def import_chats(
 
     Args:
         exports: files for `read_export`, all of one person: together they are one history.
-        folder: folder of the data set; if it exists, its questions and evidence are kept.
+        folder: folder of the dataset; if it exists, its questions and evidence are kept.
         questions: a YAML or JSON file with the questions; copied into the folder.
         date: the time of messages without a date; None: such messages are an error.
 
@@ -290,7 +292,7 @@ def import_chats(
         for number, conversation in enumerate(export.conversations, start=1):
             dated += _days(conversation, f"{path}, conversation {number}", date, misleading)
     if not dated:
-        raise DataError("There is no message with text", where=", ".join(map(str, exports)))
+        raise DataError("The exports hold no message with text", where=", ".join(map(str, exports)))
     dated.sort(key=lambda session: session[0])
     sessions = [
         StoredSession(

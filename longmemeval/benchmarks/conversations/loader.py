@@ -73,10 +73,10 @@ class OwnConversations(InMemoryDataset):
 
 
 def load(path: Path, name: str) -> OwnConversations:
-    """Return the data set in a folder; all its sessions are one history."""
+    """Return the dataset in a folder; all its sessions are one history."""
     sessions = read_sessions(path)
     if not sessions:
-        raise DataError("There is no session", where=str(path / SESSIONS))
+        raise DataError("The file holds no session", where=str(path / SESSIONS))
     questions, labelled = read_questions(path / QUESTIONS), read_evidence(path)
     history = Haystack(path.name, tuple(_session(session) for session in sessions))
     last = sessions[-1].date

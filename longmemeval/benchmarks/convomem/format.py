@@ -173,7 +173,7 @@ def _split(path: Path) -> tuple[list[Raw], bool]:
         raise malformed(path, len(data), error) from None
     if not raws:
         raise DataError(
-            "The data set file is an empty array", where=str(path), fix="It must contain at least one record"
+            "The dataset file is an empty array", where=str(path), fix="It must contain at least one record"
         )
     return raws, is_array
 

@@ -78,7 +78,7 @@ class ConvoMemDataset:
         for file, origin in self._listing.files:
             self._add(file, origin)
         if not len(self):
-            raise DataError("The data set has no question: every list of evidence items is empty", where=str(path))
+            raise DataError("The dataset has no question: every list of evidence items is empty", where=str(path))
 
     def _add(self, path: Path, origin: Origin) -> None:
         """Register the haystacks of one file."""
@@ -263,7 +263,7 @@ def _own_sessions(case: Case, where: str, item: Item) -> tuple[int, ...]:
 
 
 class ConvoMemQuirks(Struct):
-    """Counts of each oddity in a data set of ConvoMem's format."""
+    """Counts of each oddity in a dataset of ConvoMem's format."""
 
     files: int = 0
     json_files_in_no_category: int = 0

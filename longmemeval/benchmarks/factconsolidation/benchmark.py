@@ -17,8 +17,8 @@ CITATION = """@misc{hu2025memoryagentbench,
   archivePrefix = {arXiv}
 }"""
 _CONTROL = (
-    "FactConsolidation's substring score: the whole list as the answer scores 100 % (offline/parrot), and so does "
-    "naming the old and the new value. Only the limit of 10 tokens under --protocol official keeps it honest."
+    "FactConsolidation's substring score: the whole list as the answer scores 100% (offline/parrot), and so does "
+    "naming the old and the new value. Only the limit of 10 tokens under --protocol official prevents this."
 )
 
 

@@ -203,7 +203,7 @@ def compose(dataset: FactConsolidationDataset, data_dir: Path, record: Mapping[s
     """Return the composer of the messages of a call.
 
     Args:
-        dataset: the data set of the questions.
+        dataset: the dataset of the questions.
         data_dir: not used: the texts are shipped.
         record: a manifest's `settings.protocol`.
     """

@@ -162,7 +162,7 @@ def _plain(writer: _Writer) -> None:
         writer.asked.append(Asked(PLAIN, fact["now"], number, place, (), fact["subject"], fact["again"]))
 
 
-# Made-up lives as a data set: the file specifies the lives, which are made when it is opened.
+# Made-up lives as a dataset: the file specifies the lives, which are made when it is opened.
 
 MOST_SESSIONS = 1000
 
@@ -226,7 +226,8 @@ def _read(path: Path) -> LivesFile:
         what = f"The lives are of version {wanted.version}, but this version {VERSION} would make other lives"
         raise DataError(what, where=str(path), fix="Run `longmemeval probe` with the same seed again")
     if wanted.lives < 1 or not wanted.sessions:
-        raise DataError("There is no life to make", where=str(path), fix="Give 1 or more lives")
+        what = f"The file describes no history: lives is {wanted.lives}, sessions is {list(wanted.sessions)}"
+        raise DataError(what, where=str(path), fix="Give 1 or more of both")
     for sessions in wanted.sessions:
         if not LEAST_SESSIONS <= sessions <= MOST_SESSIONS:
             what = f"A life cannot have {sessions:,} sessions"

@@ -134,7 +134,7 @@ def read_conversations(path: Path, data: memoryview) -> list[Conversation]:
         raise malformed(path, len(data), error) from None
     if not raws:
         raise DataError(
-            "The data set file is an empty array", where=str(path), fix="It must contain at least one record"
+            "The dataset file is an empty array", where=str(path), fix="It must contain at least one record"
         )
     numbers: dict[str, int] = {}
     conversations = []
@@ -145,7 +145,7 @@ def read_conversations(path: Path, data: memoryview) -> list[Conversation]:
             raise place.fault("sample_id", f"The same sample id is in record {earlier}", "Make the ids unique")
         conversations.append(conversation)
     if not any(conversation.qa for conversation in conversations):
-        raise DataError("The data set file has no question: every list `qa` is empty", where=str(path))
+        raise DataError("The dataset file has no question: every list `qa` is empty", where=str(path))
     return conversations
 
 

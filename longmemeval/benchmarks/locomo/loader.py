@@ -183,9 +183,9 @@ def _read(path: Path) -> bytes:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"The data set file cannot be read: {reason}", where=str(path)) from error
+        raise DataError(f"The dataset file cannot be read: {reason}", where=str(path)) from error
     if not data:
-        raise DataError("The data set file is empty", where=str(path), fix="Download or write it again")
+        raise DataError("The dataset file is empty", where=str(path), fix="Download or write it again")
     return data
 
 

@@ -95,14 +95,14 @@ def read_cues(path: Path) -> list[CueRecord]:
     Raises:
         DataError: it cannot be read, is not a JSON array of records, or a record is invalid.
     """
-    with reading("The data set file", path, kind=DataError):
+    with reading("The dataset file", path, kind=DataError):
         data = path.read_bytes()
     try:
         raws = _RAWS.decode(json_in(path, data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise malformed(path, len(data), error) from None
     if not raws:
-        raise DataError("The data set file is an empty array", where=str(path), fix="It must contain at least one item")
+        raise DataError("The dataset file is an empty array", where=str(path), fix="It must contain at least one item")
     return [_checked(Place(path, number, ""), raw) for number, raw in enumerate(raws, start=1)]
 
 

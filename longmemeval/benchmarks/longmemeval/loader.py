@@ -398,7 +398,7 @@ def _split(path: Path, file: MappedFile) -> list[_Entry]:
         raise _first_fault(path, file.json, error) from None
     if not entries:
         fix = "It must contain at least one record"
-        raise DataError("The data set file is an empty array", where=str(path), fix=fix)
+        raise DataError("The dataset file is an empty array", where=str(path), fix=fix)
     return entries
 
 

@@ -53,8 +53,8 @@ ABILITIES = {
     "generalizing_to_new_scenarios": "inference",
 }
 _CONTROLS = (
-    "PersonaMem: the longest option, with no history read, is right in 304 of the 589 questions of size 32k (51.6 %); "
-    "with the shortest for suggest_new_ideas in 396 (67.2 %). A score below these is no evidence of memory; "
+    "PersonaMem: the longest option, with no history read, is right in 304 of the 589 questions of size 32k (51.6%); "
+    "with the shortest for suggest_new_ideas in 396 (67.2%). A score below these is no evidence of memory; "
     "`--model offline/longest-option` runs the first. Not the authors' prompt: the instruction is in our words."
 )
 

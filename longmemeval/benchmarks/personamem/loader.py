@@ -118,7 +118,7 @@ def _row(where: str, record: Mapping[str, str], contexts: Mapping[str, Sequence[
         raise DataError(f"{record['correct_answer']!r} is not one of (a) to (d)", where=f"{where}, correct_answer")
     context = contexts.get(record["shared_context_id"])
     if context is None:
-        what = f"There is no context {record['shared_context_id'][:12]} in the file of contexts"
+        what = f"Context {record['shared_context_id'][:12]} is missing from the file of contexts"
         raise DataError(what, where=f"{where}, shared_context_id", fix="Take both files from one release")
     end = record["end_index_in_shared_context"]
     if not end.isdecimal() or not 0 < int(end) <= len(context):
@@ -137,7 +137,7 @@ def _row(where: str, record: Mapping[str, str], contexts: Mapping[str, Sequence[
 
 
 def _read(path: Path) -> str:
-    with reading("The data set file", path, kind=DataError):
+    with reading("The dataset file", path, kind=DataError):
         return read_text(path)
 
 

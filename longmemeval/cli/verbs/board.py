@@ -21,23 +21,23 @@ app = typer.Typer(
 
 @app.callback()
 def _group() -> None:
-    """Make `build` a verb of its own, although it is the only one."""
+    """Make `build` a separate verb, although it is the only one."""
 
 
 def build(
-    folders: Annotated[list[Path], Flag(metavar="FOLDER", help="Folders with runs anywhere below.", argument=True)],
+    folders: Annotated[list[Path], Flag(metavar="FOLDER", help="Folders to search for runs.", argument=True)],
     places: shared.Places,
-    output: Annotated[Path, Flag(OUTPUT, "DIR", "The folder to write.", name="--output -o")],
+    output: Annotated[Path, Flag(OUTPUT, "DIR", "Folder to write.", name="--output -o")],
     dataset: Annotated[
         list[str] | None,
-        Flag(WHAT, "DATA", "Data outside the catalogue; repeatable.", name="--dataset -d"),
+        Flag(WHAT, "DATA", "Dataset outside the catalogue; repeatable.", name="--dataset -d"),
     ] = None,
-    keys: Annotated[Path | None, Flag(WHAT, "DIR", "Public keys of people (*.pub, *.pem); checks signatures.")] = None,
+    keys: Annotated[Path | None, Flag(WHAT, "DIR", "Folder of public keys (*.pub, *.pem) to check signatures.")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Verify all runs below the folders, and write a static page and JSON of those that hold.
 
-    Runs that do not verify, unfinished and ungraded ones are listed apart with the reason. See docs/board.md.
+    It lists runs that do not verify, are unfinished or ungraded separately, with the reason. See docs/board.md.
     """
     from longmemeval.report.board import write_board
 
@@ -48,13 +48,13 @@ def build(
         out.print(
             printable(
                 f"{written.folder}: {count_of(written.ranked, 'ranked run')}, {written.shown} without a rank, "
-                f"{written.apart} listed apart"
+                f"{written.apart} listed separately"
             )
         )
     for entry in written.board.apart:
         warn(f"{entry.submission}: {entry.reason}")
     if not written.ranked and not written.shown:
-        err.print("No run is on the board: each is listed above with the reason.")
+        err.print("The board has no runs; the reasons are listed above.")
         raise typer.Exit(1)
 
 

@@ -25,15 +25,13 @@ app = typer.Typer(
     epilog="longmemeval claims list --benchmark personamem",
 )
 
-Name = Annotated[
-    str, Flag(metavar="ID", help="An id from `claims list`, a part that only one has, or FILE.yaml/ROW.", argument=True)
-]
+Name = Annotated[str, Flag(metavar="ID", help="Claim id, a unique part of it, or FILE.yaml/ROW.", argument=True)]
 
 
 def list_claims(
-    benchmark: Annotated[str | None, Flag(WHAT, "NAME", "Only on this benchmark.")] = None,
-    system: Annotated[str | None, Flag(WHAT, "TEXT", "Only systems and readers with this in their names.")] = None,
-    every: Annotated[bool, Flag(OUTPUT, help="Show those that cannot be tried too.", name="--all")] = False,
+    benchmark: Annotated[str | None, Flag(WHAT, "NAME", "Benchmark of the claims.")] = None,
+    system: Annotated[str | None, Flag(WHAT, "TEXT", "Text in the name of the system or reader.")] = None,
+    every: Annotated[bool, Flag(OUTPUT, help="Show claims that cannot be tried too.", name="--all")] = False,
     data_dir: shared.DataDir = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -55,7 +53,7 @@ def list_claims(
     if shown:
         print_table(claims_table(shown))
     if len(shown) < len(found):
-        out.print(f"{len(found) - len(shown)} that cannot be tried are left out; --all shows them.")
+        out.print(f"{len(found) - len(shown)} claims cannot be tried here; use --all to list them.")
     if shown:
         out.next((f"longmemeval claims show {shown[0][0].id}", "what it says and what trying it takes"))
 
@@ -86,11 +84,13 @@ def try_claim(
     rates: shared.Rates,
     shown: Shown,
     model_options: Annotated[ModelOptions, Group()],
-    sample: Annotated[int | None, Flag(WHAT, "N", "Only N of its questions, stratified by type.", minimum=1)] = None,
+    sample: Annotated[
+        int | None, Flag(WHAT, "N", "Number of questions to sample, stratified by type.", minimum=1)
+    ] = None,
     seed: Annotated[int, Flag(metavar="N", help="Seed of --sample.")] = 0,
-    model: Annotated[str | None, Flag(MODEL, "MODEL", "Another answering model: a deviation.")] = None,
-    judge: Annotated[str | None, Flag(MODEL, "JUDGE", "Another judge: a deviation.")] = None,
-    dataset: Annotated[str | None, shared.dataset_option("Where the data is, if not in the data folder.")] = None,
+    model: Annotated[str | None, Flag(MODEL, "MODEL", "Other answering model (recorded as a deviation).")] = None,
+    judge: Annotated[str | None, Flag(MODEL, "JUDGE", "Other judge (recorded as a deviation).")] = None,
+    dataset: Annotated[str | None, shared.dataset_option("Path of the dataset, if not in the data folder.")] = None,
     concurrency: Concurrency = CONCURRENCY,
     max_cost: MaxCost = None,
     dry_run: shared.DryRun = False,

@@ -37,7 +37,7 @@ class Details:
     """The parts of a comparison that are shown besides the verdict, the table of runs and their main notes."""
 
     tables: Annotated[bool, Flag(OUTPUT)] = False
-    """Show all tables: question types, causes of errors, cost, latency."""
+    """Show all tables: types, causes of errors, cost, latency."""
     pairs: Annotated[bool, Flag(OUTPUT)] = False
     """Show all pairwise tests, and draw the verdict from them."""
     notes: Annotated[bool, Flag(OUTPUT)] = False
@@ -56,8 +56,10 @@ def compare(
     judge: JudgeId = None,
     dataset: MovedDataset = None,
     common: Annotated[bool, Flag(WHAT, help="Compare on the questions all runs share.")] = False,
-    across: Annotated[bool, Flag(WHAT, help="One table for runs on different data sets; no tests.")] = False,
-    against: Annotated[str | None, Flag(LIMITS, "RUN|FILE", "Exit with 4 if a run is significantly worse.")] = None,
+    across: Annotated[bool, Flag(WHAT, help="Show one table for runs on different datasets, untested.")] = False,
+    against: Annotated[
+        str | None, Flag(LIMITS, "RUN|FILE", "Reference run; exit with 4 if a run is significantly worse.")
+    ] = None,
     baseline: BaselineRun = None,
     margin: Annotated[
         float | None,
@@ -69,11 +71,11 @@ def compare(
             maximum=1.0,
         ),
     ] = None,
-    save_baseline: Annotated[Path | None, Flag(OUTPUT, "FILE", "Save a run for a later --against.")] = None,
+    save_baseline: Annotated[Path | None, Flag(OUTPUT, "FILE", "File to save a run to, for a later --against.")] = None,
     published: Published = None,
     format: Annotated[
         str | None,
-        Flag(OUTPUT, "FORMAT", "github (a job summary in $GITHUB_STEP_SUMMARY, and annotations)."),
+        Flag(OUTPUT, "FORMAT", "Output format: github (job summary and annotations)."),
     ] = None,
     latex: Annotated[bool, Flag(hidden=True)] = False,
     as_json: shared.Json = False,

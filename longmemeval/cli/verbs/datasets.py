@@ -1,4 +1,4 @@
-"""`longmemeval datasets`: list, download, verify and count data sets."""
+"""`longmemeval datasets`: list, download, verify and count datasets."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(cls=Verbs, help="List, download, verify or create datasets.")
 
-Name = Annotated[str, Flag(metavar="NAME", help="A name from `datasets list`.", argument=True)]
-NameOrPath = Annotated[str, Flag(metavar="NAME|PATH", help="A data set's name or file.", argument=True)]
+Name = Annotated[str, Flag(metavar="NAME", help="Name from `datasets list`.", argument=True)]
+NameOrPath = Annotated[str, Flag(metavar="NAME|PATH", help="Dataset name or file.", argument=True)]
 DataDir = shared.DataDir
 Json = shared.Json
 
 
 def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
-    """List the data sets of the catalogue, and which of them are here."""
+    """List the datasets of the catalogue, and which of them are here."""
     from msgspec.structs import asdict
 
     from longmemeval.benchmarks.catalogue import catalogue, data_file
@@ -49,7 +49,7 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     columns: list[Column[CatalogueEntry]] = [
         Column("name", lambda entry: entry.name, "text"),
         Column("MB", _megabytes),
-        Column("here", lambda entry: presence(entry, folder), "text"),
+        Column("downloaded", lambda entry: presence(entry, folder), "text"),
         Column("description", _described, "prose"),
     ]
     print_table(tabulate("", columns, entries))
@@ -60,7 +60,7 @@ def _described(entry: "CatalogueEntry") -> str:
 
 
 def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -> None:
-    """Download a data set and check its hash.
+    """Download a dataset and check its hash.
 
     A file in the Hugging Face cache is copied from there. An interrupted download continues where it stopped.
     """
@@ -80,11 +80,11 @@ def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -
     else:
         for copied in cached:
             out.print(f"Copied from the Hugging Face cache: {printable(copied)}")
-        out.print(f"{name} is {'here' if cached else 'downloaded'} and its hash is correct: {printable(str(path))}")
+        out.print(f"{name} is {'copied' if cached else 'downloaded'} and its hash is correct: {printable(str(path))}")
 
 
 def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
-    """Check a data set's file.
+    """Check a dataset's file.
 
     Compares its hash with the catalogue or, if none is pinned, checks every record against the format.
     """

@@ -20,14 +20,14 @@ def demo(
     places: shared.Places,
     index: Annotated[
         Literal["hnsw", "exact"] | None,
-        Flag(metavar="KIND", help="Vector search, for runs named after it [default: hnsw if hnswlib is installed]."),
+        Flag(metavar="KIND", help="Vector index, also in run ids [default: hnsw if installed]."),
     ] = None,
-    everything: Annotated[bool, Flag(WHAT, help="Every memory configuration and control.", name="--all")] = False,
+    everything: Annotated[bool, Flag(WHAT, help="Run every memory configuration and control.", name="--all")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Run the full pipeline on the bundled sample, offline.
 
-    Six memories and two controls, offline, without a key, in seconds; a report at the end.
+    Runs five memories and three controls offline in under a minute and writes a report.
     """
     if not as_json:
         err.print("Running the demo offline …")
@@ -49,8 +49,9 @@ def demo(
     named = ["demo-*" if index is None else f"demo-*-{index}", "--baseline", ids[0]]
     show_comparison(comparison, command=command_line("compare", *named, places=places))
     new = outcome.newly_answered
-    done = f"answered {new:,} questions" if new else "every question was already answered"
-    err.print(f"{outcome.seconds:.1f} s, {done}. Runs: {folders.results_dir}/, fixtures: {folders.prepared_dir}/.")
+    done = f"Answered {new:,} questions in" if new else "All questions were already answered; took"
+    places_of = f"Runs: {folders.results_dir}/. Prepared data: {folders.prepared_dir}/."
+    err.print(f"{done} {outcome.seconds:.1f} s. {places_of}")
     _write_report(ids, folders)
     question = outcome.evaluations[0].manifest.question_ids[0]
     own = ["--prepared", index] if index else []
@@ -70,6 +71,6 @@ def _write_report(run_ids: list[str], folders: "Folders") -> None:
     try:
         written = write_report(run_ids, folders.results_dir / REPORT, folders=folders)
     except HarnessError as error:
-        warn(f"No report was written: {error}")
+        warn(f"The report was not written: {error}")
     else:
         out.print(printable(f"Report: {written.file}"))

@@ -43,18 +43,20 @@ def evaluate(
     rates: shared.Rates,
     shown: Shown,
     batch: Batch,
-    hypotheses: Annotated[Path | None, Flag(WHAT, "FILE", "Grade the answers in this JSONL file instead.")] = None,
+    hypotheses: Annotated[Path | None, Flag(WHAT, "FILE", "JSONL file of answers to grade instead of a run.")] = None,
     judge: Annotated[
         list[str] | None,
         Flag(MODEL, "JUDGE", "Model, SET@MODEL or offline/lexical; repeatable [default: the benchmark's own]."),
     ] = None,
-    audit: Annotated[Path | None, Flag(OUTPUT, "FILE", "Also score without disputed gold labels.")] = None,
+    audit: Annotated[
+        Path | None, Flag(OUTPUT, "FILE", "File of disputed gold labels, to score without them too.")
+    ] = None,
     dry_run: shared.DryRun = False,
     as_json: shared.Json = False,
 ) -> None:
     """Grade answers with a judge.
 
-    The answers stay unchanged. Each judge writes a file of its own. docs/grading.md lists the judges.
+    The answers stay unchanged. Each judge writes its own file. docs/grading.md lists the judges.
     """
     from msgspec import structs
 
@@ -127,7 +129,7 @@ def _no_run(places: shared.Places) -> HarnessError:
 def _warn_mismatches(to_grade: "GradingInput") -> Sequence[str]:
     """Return the ids of the runs to grade; warn about hypotheses without a question, and the other way round."""
     warn_questions(
-        to_grade.unknown, "hypothesis is", "hypotheses are", "ignored: the data set does not have the question"
+        to_grade.unknown, "hypothesis is", "hypotheses are", "ignored: the dataset does not have the question"
     )
     warn_questions(to_grade.missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
     return to_grade.run_ids
@@ -177,8 +179,8 @@ def warn_unlabelled(evaluation: "Evaluation") -> None:
     judged = evaluation.files.current_judgements(judge.id).values()
     errors = [f"  {judgement.question_id}: {judgement.error}" for judgement in judged if judgement.label is None]
     if errors:
-        again = "" if rules_of(judge.model) else "; rerun the command to ask again"
-        err.print(f"{count_of(len(errors), 'answer has', 'answers have')} no label by {printable(judge.id)}{again}:")
+        again = "" if rules_of(judge.model) else "; rerun the command to retry"
+        err.print(f"{count_of(len(errors), 'answer')} could not be graded by {printable(judge.id)}{again}:")
         for line in errors[:5]:
             warn(line)
 
@@ -211,7 +213,7 @@ def show_audit(audited: "list[AuditedScore]") -> None:
             Column("n", lambda row: row[1].n),
             Column("without\ndisputed", lambda row: percent(row[1].undisputed_mean)),
             Column("n", lambda row: row[1].undisputed_n),
-            Column("ceiling", lambda row: percent(row[2])),
+            Column("upper\nbound", lambda row: percent(row[2])),
         ]
         by_type = [(name, score, audit.ceiling.by_type[name]) for name, score in audit.by_type.items()]
         title = f"Audit: {audit.disputed} of the gold answers are disputed, by {audit.judge}"

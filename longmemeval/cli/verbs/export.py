@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 
 EXAMPLE = "longmemeval export my-run --format csv"
-*_FORMATS, _LAST = get_args(ExportFormat)
 
 
 def export(
     runs: shared.Runs,
-    format: Annotated[ExportFormat, Flag(OUTPUT, "FORMAT", f"{', '.join(_FORMATS)} or {_LAST}.")],
+    format: Annotated[ExportFormat, Flag(OUTPUT, "FORMAT", f"{', '.join(get_args(ExportFormat))}.")],
     places: shared.Places,
     output: Annotated[Path | None, Flag(OUTPUT, "DIR", "Folder for the files [default: the run's folder].")] = None,
     dataset: MovedDataset = None,
@@ -35,7 +34,7 @@ def export(
 
     csv: one row per question. Cells that a spreadsheet would run as a formula begin with an apostrophe.
 
-    jsonl, parquet: the same rows for data frames and data set hubs, with a data set card next to them.
+    jsonl, parquet: the same rows for data frames and dataset hubs, with a dataset card next to them.
 
     inspect, inspect-json: a log of Inspect, `.eval` or `.json`. Runs that repeat each other are the epochs of one log.
     """
@@ -78,7 +77,7 @@ def _show_rankings(written: "TrecExport") -> None:
 def _show_table(written: "TableExport") -> None:
     out.print(f"{written.part or count_of(written.questions, 'question')}: {printable(written.file)}")
     if written.card:
-        out.print(f"Data set card: {printable(written.card)}")
+        out.print(f"Dataset card: {printable(written.card)}")
     if written.protocol_note:
         err.print(printable(written.protocol_note))
 
@@ -88,7 +87,7 @@ def _show_logs(written: "OfficialExport") -> None:
     for log in written.logs:
         out.print(f"Judged log: {printable(log)}")
     if written.part:
-        err.print(f"Not the whole data set: {written.part}.")
+        err.print(f"Subset: {written.part}.")
     if written.unanswered:
         unanswered = count_of(len(written.unanswered), "question")
         err.print(f"{unanswered} without an answer; the official script does not count them.")

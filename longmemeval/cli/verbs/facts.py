@@ -24,30 +24,34 @@ _DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
 
 
 def facts(
-    identifier: Annotated[str, Flag(metavar="HAYSTACK", help="A haystack or question id.", argument=True)],
+    identifier: Annotated[str, Flag(metavar="HAYSTACK", help="Haystack or question id.", argument=True)],
     places: shared.PreparedPlaces,
     dataset: shared.DatasetName = "sample",
-    subject: Annotated[str | None, Flag(WHAT, "NAME", "Facts on this person or thing only.")] = None,
-    predicate: Annotated[str | None, Flag(WHAT, "NAME", "Facts of this kind only, such as home or employer.")] = None,
+    subject: Annotated[str | None, Flag(WHAT, "NAME", "Person or thing to show facts about.")] = None,
+    predicate: Annotated[str | None, Flag(WHAT, "NAME", "Kind of fact, such as home or employer.")] = None,
     as_of: Annotated[
         datetime | None,
         typer.Option(
-            "--as-of", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="Facts that held on this date."
+            "--as-of", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="Date on which the facts held."
         ),
     ] = None,
     believed_at: Annotated[
         datetime | None,
         typer.Option(
-            "--believed-at", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="Facts as known on this date."
+            "--believed-at",
+            formats=_DATES,
+            metavar="DATE",
+            rich_help_panel=WHAT,
+            help="Date at which the facts were known.",
         ),
     ] = None,
-    profile: Annotated[bool, Flag(WHAT, help="What holds for each person, grouped.")] = False,
+    profile: Annotated[bool, Flag(WHAT, help="Group the current facts by person.")] = False,
     draw: Annotated[
         Literal["svg", "mermaid"] | None,
-        Flag(OUTPUT, "FORM", "svg or mermaid: draw the timeline instead of a table."),
+        Flag(OUTPUT, "FORM", "Drawing instead of a table: svg or mermaid."),
     ] = None,
-    output: Annotated[Path | None, Flag(OUTPUT, "FILE", "Write the drawing to this file.", name="--output -o")] = None,
-    prepared: Annotated[str | None, Flag(WHAT, "NAME", "Show the facts that were read at prepare.")] = None,
+    output: Annotated[Path | None, Flag(OUTPUT, "FILE", "File for the drawing.", name="--output -o")] = None,
+    prepared: Annotated[str | None, Flag(WHAT, "NAME", "Preparation whose facts to show.")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Show facts extracted from a history, with dates.

@@ -23,17 +23,17 @@ EXAMPLE = "longmemeval import answers.jsonl -d longmemeval_s"
 def import_run(
     file: Annotated[
         Path,
-        Flag(metavar="FILE", help="JSONL: question_id, hypothesis; in a judged log autoeval_label.", argument=True),
+        Flag(metavar="FILE", help="JSONL file with question_id and hypothesis.", argument=True),
     ],
     dataset: shared.DatasetName,
     places: shared.Places,
     format: Annotated[
-        ImportFormat, Flag(OUTPUT, "FORMAT", f"The tool that wrote it: {', '.join(get_args(ImportFormat))}.")
+        ImportFormat, Flag(OUTPUT, "FORMAT", f"Format: {', '.join(get_args(ImportFormat))}.")
     ] = "official",
     cutoff: Annotated[
-        str | None, Flag(OUTPUT, "NAME", "The cutoff to import, such as top_50, if the file has several.")
+        str | None, Flag(OUTPUT, "NAME", "Cutoff to import, such as top_50, if there are several.")
     ] = None,
-    run_id: Annotated[str | None, Flag(OUTPUT, "RUN", "Name the run [default: file name and a hash].")] = None,
+    run_id: Annotated[str | None, Flag(OUTPUT, "RUN", "Name of the run [default: file name and a hash].")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Import answers from another system.
@@ -56,7 +56,7 @@ def import_run(
     else:
         by = " and ".join(filter(None, (imported.memory, imported.model))) or "an unknown system"
         out.print(f"Run {printable(imported.run_id)}: {count_of(imported.answered, 'answer')} of {printable(by)}")
-    twice = "ignored: the data set asks the question more than once, and the id does not say which one is meant"
+    twice = "ignored: the dataset asks the question more than once, and the id does not say which one is meant"
     warn_questions(imported.ambiguous, "line is", "lines are", twice)
     _warn_mismatches(imported.unknown, imported.missing, imported.unlabelled)
     if as_json:
@@ -113,7 +113,7 @@ def _warn_mismatches(
     unlabelled: tuple[str, ...],
     repeated: tuple[str, ...] = (),
 ) -> None:
-    warn_questions(unknown, "line is", "lines are", "ignored: the data set does not have the question")
+    warn_questions(unknown, "line is", "lines are", "ignored: the dataset does not have the question")
     warn_questions(missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
     twice = "twice, as the official script counts them; this run counts them once"
     warn_questions(repeated, "question occurs", "questions occur", twice)

@@ -22,14 +22,14 @@ EXAMPLE = "longmemeval inspect smp_4ea7 -m hybrid"
 
 
 def inspect(
-    identifier: Annotated[str, Flag(metavar="ID", help="A question or haystack id.", argument=True)],
+    identifier: Annotated[str, Flag(metavar="ID", help="Question or haystack id.", argument=True)],
     parameters: shared.Parameters,
     places: shared.PreparedPlaces,
     dataset: shared.DatasetName = "sample",
-    memory: Annotated[list[str] | None, shared.memory_option("Show everything it recalls; repeatable.")] = None,
-    session: Annotated[str | None, Flag(WHAT, "ID", "Show this session in full.")] = None,
+    memory: Annotated[list[str] | None, shared.memory_option("Memory whose recall to show; repeatable.")] = None,
+    session: Annotated[str | None, Flag(WHAT, "ID", "Id of a session to show in full.")] = None,
     everything: Annotated[bool, Flag(OUTPUT, help="Show sessions and stored parts too.", name="--all")] = False,
-    with_gold: Annotated[bool, Flag(OUTPUT, help="Show the right answer and its evidence too.", name="--gold")] = False,
+    with_gold: Annotated[bool, Flag(OUTPUT, help="Show the gold answer and its evidence too.", name="--gold")] = False,
     vectors: Annotated[bool, Flag(OUTPUT, help="Print stored vectors as JSON lines of numbers.")] = False,
     prepared: Prepared = "default",
     query_model: QueryModel = None,

@@ -30,9 +30,9 @@ def check(
     places: shared.Places,
     judge: Annotated[
         str | None,
-        Flag(metavar="JUDGE", help="As `evaluate --judge` takes it [default: the benchmark's own].", argument=True),
+        Flag(metavar="JUDGE", help="Judge, as for `evaluate --judge` [default: the benchmark's own].", argument=True),
     ] = None,
-    dry_run: Annotated[bool, Flag(LIMITS, help="Show the cost; call nothing.")] = False,
+    dry_run: Annotated[bool, Flag(LIMITS, help="Estimate the cost without calling the judge.")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Have a judge grade planted answers, right and wrong ones, and record how often it errs.

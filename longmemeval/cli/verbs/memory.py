@@ -31,7 +31,7 @@ _MEGABYTES_A_MINUTE = 150
 
 
 def init(
-    file: Annotated[Path, Flag(metavar="FILE", help="The Python file to write, such as mymem.py.", argument=True)],
+    file: Annotated[Path, Flag(metavar="FILE", help="Python file to write, such as mymem.py.", argument=True)],
 ) -> None:
     """Write a working memory of thirty lines, as a starting point.
 
@@ -40,17 +40,17 @@ def init(
     from longmemeval.memory.external.contract_check import write_example
 
     write_example(file)
-    out.print(f"{printable(str(file))} is written.")
+    out.print(f"Wrote {printable(str(file))}.")
     out.next((command_line("memory", "check", f"{file.stem}:MyMemory"), "test it on two small histories"))
 
 
 def install(
     name: Annotated[
-        str, Flag(metavar="NAME", help="The product; without it, all are listed.", shown=False, argument=True)
+        str, Flag(metavar="NAME", help="Product to install; without it, all are listed.", shown=False, argument=True)
     ] = "",
-    python: Annotated[str, Flag(WHAT, "PYTHON", "Interpreter of its environment.")] = "",
+    python: Annotated[str, Flag(WHAT, "PYTHON", "Python interpreter for its environment.")] = "",
 ) -> None:
-    """Install a memory product in an environment of its own.
+    """Install a memory product in its own environment.
 
     Afterwards use it by its name: --memory NAME. Its folder is installed-memories/NAME (LONGMEMEVAL_MEMORIES_DIR).
     """
@@ -65,7 +65,7 @@ def install(
         return
     place = place_of(ADAPTERS.get(name))
     if place.installed and not python:
-        out.print(f"{printable(name)} is installed already: {printable(_count(place.installed))}.")
+        out.print(f"{printable(name)} is already installed: {printable(_count(place.installed))}.")
     else:
         description = place.adapter.description
         minutes = 1 + description.megabytes // _MEGABYTES_A_MINUTE
@@ -75,7 +75,7 @@ def install(
         )
         began = monotonic()
         installed = put(place, python)
-        out.print(f"{printable(name)} is installed: {printable(_count(installed))}, {monotonic() - began:.0f} s.")
+        out.print(f"Installed {printable(name)} in {monotonic() - began:.0f} s: {printable(_count(installed))}.")
     if place.adapter.description.remark:
         err.print(f"Note: {printable(name)} was {printable(place.adapter.description.remark)}.")
     file = f":{place.adapter.description.file}" if place.adapter.wants_file else ""
@@ -99,7 +99,7 @@ def _show_products() -> None:
     columns: list[Column[Adapter]] = [
         Column("name", lambda adapter: adapter.name, "text"),
         Column(
-            "what it is",
+            "description",
             lambda adapter: "; ".join(filter(None, (adapter.description.summary, adapter.description.remark))),
             "prose",
         ),
@@ -116,7 +116,7 @@ def check(
         str,
         Flag(
             metavar="MEMORY",
-            help="A registered name, `module:Class`, `process:COMMAND`, `http://host:port` or a YAML file.",
+            help="Registered name, module:Class, process:COMMAND, URL or YAML.",
             shown=False,
             argument=True,
         ),
@@ -125,12 +125,12 @@ def check(
     connection: Annotated[ModelOptions, Group(("api_base",))],
     settings: Annotated[
         list[str] | None,
-        Flag(WHAT, "KEY=VALUE", "Set a parameter of it; repeatable.", name="--set"),
+        Flag(WHAT, "KEY=VALUE", "Parameter of the memory; repeatable.", name="--set"),
     ] = None,
     profile: Annotated[str | None, Flag(WHAT, "NAME", "Short for --set profile=NAME.")] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Try a memory system on a small made-up history.
+    """Test a memory system on small synthetic histories.
 
     Reports what works and what tables will not show; the exit code is 3 if something is wrong.
     """
@@ -142,7 +142,7 @@ def check(
     configuration = resolve_configuration(spec, overrides)
     trial = MemoryCheck(configuration, spec, parts, connection)
     if not as_json:
-        err.print(f"Trying {printable(public_command(spec))} on two made-up histories.")
+        err.print(f"Testing {printable(public_command(spec))} on two synthetic histories …")
         if deviations := product_deviations(configuration.preset, configuration.parameters):
             warn(f"{', '.join(deviations)}.")
     outcome = trial.check(_show if not as_json else lambda finding: None)
@@ -151,7 +151,7 @@ def check(
     if as_json:
         print_json(outcome.findings)
     elif outcome.failed:
-        err.print("NO: results would be wrong. Fix these first.")
+        err.print("FAILED: fix these first; results would be wrong.")
     else:
         words = [*option_words("--set", overrides), *words_of(parts), *words_of(connection)]
         out.next(

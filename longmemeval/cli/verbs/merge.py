@@ -21,7 +21,7 @@ def merge(
     places: shared.Places,
     run_id: Annotated[
         str | None,
-        Flag(OUTPUT, "RUN", "Name the merged run [default: the start of the shards' names]."),
+        Flag(OUTPUT, "RUN", "Name of the merged run [default: the start of the shards' names]."),
     ] = None,
     dataset: MovedDataset = None,
     as_json: shared.Json = False,
@@ -45,7 +45,7 @@ def merge(
 def _show(report: "MergeReport") -> None:
     done = "ranked" if report.kind == "retrieval" else "answered"
     what = (
-        "is merged from these shards already" if report.already else f"merged from {count_of(report.shards, 'shard')}"
+        "was already merged from these shards" if report.already else f"merged from {count_of(report.shards, 'shard')}"
     )
     questions = count_of(report.questions, "question")
     out.print(printable(f"Run {report.run_id} {what}: {report.answered:,} of {questions} {done}, in {report.folder}"))

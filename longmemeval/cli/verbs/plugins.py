@@ -17,12 +17,12 @@ _NOT_ALL_USABLE = 3
 
 
 def plugins(
-    check: Annotated[bool, Flag(WHAT, help="Load built-in ones too; exit with 3 if one fails.")] = False,
+    check: Annotated[bool, Flag(WHAT, help="Load built-in plugins too; exit with 3 if one fails.")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """List plugins, their packages and their problems.
 
-    Plug-ins are memory systems, benchmarks, judges, executors, embedders, stores of the engine and folders of claims.
+    Plugins are memory systems, benchmarks, judges, executors, embedders, stores of the engine and folders of claims.
     """
     from longmemeval.pipeline.extensions import all_plugins
 

@@ -30,7 +30,7 @@ def prepare(
     rates: shared.Rates,
     shown: Shown,
     settings: Annotated[
-        list[str] | None, Flag(WHAT, "KEY=VALUE", "A parameter that needs preparation.", name="--set")
+        list[str] | None, Flag(WHAT, "KEY=VALUE", "Parameter of the memory that needs preparation.", name="--set")
     ] = None,
     address: ClusterAddress = None,
     as_json: shared.Json = False,
@@ -45,7 +45,7 @@ def prepare(
 
     shown.apply()
     if options.measure and not options.dry_run:
-        raise typer.BadParameter("--measure goes with --dry-run")
+        raise typer.BadParameter("--measure needs --dry-run")
     folders = places.folders()
     fresh = not folders.has_cache
     configurations = [resolve_configuration(spec, settings or []) for spec in memory]
@@ -113,7 +113,7 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
             f"{printable(report.folder)}/prepare.jsonl now, and the results are in the cache."
         )
     if report.prepared == 0:
-        out.print(f"Nothing to do, everything is prepared: {haystacks} in {printable(report.folder)}")
+        out.print(f"Already prepared: {haystacks} in {printable(report.folder)}")
         return
     already = f" ({report.already:,} already prepared)" if report.already else ""
     failed, duration = report.failed_haystacks, f"in {report.seconds:.1f} s"
@@ -133,8 +133,8 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         out.print(f"Embeddings: {computed:,} computed{others}{damaged}")
         if is_offline_fallback(report.embedder):
             err.print(
-                "The hashing embedder is an offline fallback. For real figures use fastembed:NAME, fastembed:FOLDER or "
-                "openai:MODEL."
+                "Using the hashing embedder (offline fallback). For meaningful scores, pass --embedder fastembed:NAME, "
+                "fastembed:FOLDER or openai:MODEL."
             )
     if report.usage.calls:
         out.print(f"Model use: {usage_line(report.usage)}")
@@ -146,8 +146,8 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         err.print(f"Failed: {printable(failure)}")
     if report.failed:
         err.print(
-            f"{failed:,} of {report.prepared:,} haystacks failed: their questions count as unanswered. Fix the errors "
-            "above; the same command tries them again."
+            f"{failed:,} of {report.prepared:,} haystacks failed; their questions count as unanswered. Fix the errors "
+            "above and rerun the same command."
         )
     for note in report.notes[:5]:
         err.print(f"Note: {printable(note)}")

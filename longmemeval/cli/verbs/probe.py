@@ -27,19 +27,21 @@ def probe(
     shown: Shown,
     settings: Annotated[
         list[str] | None,
-        Flag(WHAT, "KEY=VALUE", "A parameter of the memories.", name="--set"),
+        Flag(WHAT, "KEY=VALUE", "Parameter of the memories; repeatable.", name="--set"),
     ] = None,
     seed: Annotated[
         int | None,
-        Flag(WHAT, "N", "Make these lives again [default: new lives, or those of an interrupted probe]."),
+        Flag(WHAT, "N", "Seed of the synthetic users [default: new, or that of an interrupted probe]."),
     ] = None,
-    lives: Annotated[int, Flag(WHAT, "N", "Lives of each length.", minimum=1)] = 5,
+    lives: Annotated[int, Flag(WHAT, "N", "Number of synthetic users for each length.", minimum=1)] = 5,
     sessions: Annotated[
         list[int] | None,
-        Flag(WHAT, "N", "A length in sessions, 10 to 1000; repeatable [default: 10, 100]."),
+        Flag(WHAT, "N", "History length in sessions, 10 to 1000; repeatable [default: 10, 100]."),
     ] = None,
     spending: MaxCost = None,
-    output: Annotated[Path | None, Flag(OUTPUT, "FILE.svg", "Draw the table here too.", name="--output -o")] = None,
+    output: Annotated[
+        Path | None, Flag(OUTPUT, "FILE.svg", "SVG file for a drawing of the table.", name="--output -o")
+    ] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Test memories on synthetic user histories.
@@ -67,7 +69,7 @@ def probe(
     )
     if output:
         probe_chart(report).alone().save(output)
-        err.print(f"{printable(str(output))} is written.")
+        err.print(f"Wrote {printable(str(output))}.")
     if as_json:
         print_json(report)
     else:
@@ -83,18 +85,18 @@ def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> N
     for note in dict.fromkeys(note for memory in report.memories for note in memory.notes):
         out.print(printable(note))
     out.print(
-        "Passed: the statement that answers is among the first 10 items, and none that is out of date, about somebody "
-        "else or planted is above it. The floor cannot pass, the ceiling must."
+        "Passed: the statement that answers is among the first 10 items, and no item that is out of date, about "
+        "another person or planted is ranked above it. The lower bound cannot pass; the upper bound must."
     )
     out.print(
-        "Deletion, for memories with delete(subject): a statement is found, deleted, and neither it nor what was made "
-        "of it is found again, after a restart or a further message; nothing else is lost. Read after write, for those "
-        "with add and search: found before another message is added."
+        "Deletion (memories with delete(subject)): a statement is found and deleted. After a restart and after a "
+        "further message, neither it nor anything made from it is found, and nothing else is lost. Read after write "
+        "(memories with add and search): a message is found before another one is added."
     )
     words = option_words("--memory", memories)
     same = ["--seed", str(report.seed), "--lives", str(report.lives)]
     same += option_words("--sessions", report.sessions)
     again = command_line("probe", *words, *same, places=places)
-    warn(f"The same lives again: {again}")
+    warn(f"To repeat with the same histories: {again}")
     retrieval = command_line("retrieval", "--dataset", str(report.dataset), *words, places=places)
     err.next((retrieval, "measure evidence recall on these histories"))

@@ -21,7 +21,12 @@ def report(
     places: shared.Places,
     output: Annotated[
         Path | None,
-        Flag(OUTPUT, "FILE", "- is standard output [default: report.html, .md or .tex].", name="--output -o"),
+        Flag(
+            OUTPUT,
+            "FILE",
+            "File to write; - is standard output [default: report.html, .md or .tex].",
+            name="--output -o",
+        ),
     ] = None,
     published: Published = None,
     force: Annotated[bool, Flag(OUTPUT, help="Replace a file that is not a report.")] = False,

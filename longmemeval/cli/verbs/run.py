@@ -31,11 +31,14 @@ class Which:
     """The number of runs, or the one to continue."""
 
     repeat: Annotated[int, Flag(OUTPUT, "N", minimum=1)] = 1
-    """Make N runs, RUN-r1 to RUN-rN."""
+    """Number of runs to make, RUN-r1 to RUN-rN."""
     resume: Annotated[str | None, Flag(OUTPUT, "RUN")] = None
-    """Continue this run, with the same settings."""
+    """Run to continue with the same settings."""
     extend: Annotated[str | None, Flag(metavar="RUN")] = None
-    """Continue this run with more questions of the same sample (--sample 50 after --sample 20)."""
+    """Run to continue with more questions of its sample.
+
+    Such as --sample 50 after --sample 20.
+    """
 
     def named(self, run_id: str | None) -> str | None:
         """Return the run named by --run-id, --resume or --extend; None if none of them is given."""
@@ -62,9 +65,9 @@ class Which:
 def run(
     context: typer.Context,
     *,
-    dataset: Annotated[str | None, shared.dataset_option("Data set: a catalogue name or a file.")] = None,
+    dataset: Annotated[str | None, shared.dataset_option("Dataset: a catalogue name or a file.")] = None,
     memory: Annotated[str | None, shared.memory_option("Preset, module:Class, process:COMMAND, URL or YAML.")] = None,
-    model: Annotated[str | None, Flag(MODEL, "MODEL", "Such as openai/gpt-4o or offline/extractive.")] = None,
+    model: Annotated[str | None, Flag(MODEL, "MODEL", "Model, such as openai/gpt-4o or offline/extractive.")] = None,
     again: LikeAnother,
     parameters: shared.Parameters,
     selection: Selection,
@@ -80,8 +83,7 @@ def run(
         float | None,
         Flag(
             metavar="POINTS",
-            help="With --dry-run: how many questions, dollars and minutes it takes to tell a difference of this many "
-            "points from noise, and what --max-cost allows.",
+            help="Difference in points for which --dry-run plans questions.",
         ),
     ] = None,
     as_json: shared.Json = False,
@@ -192,7 +194,7 @@ def show(report: "RunReport") -> None:
     if report.newly_answered or missing:
         out.print(f"Run {report.run_id}: {done} in {report.seconds:.1f} s ({report.newly_answered} now)")
     else:
-        out.print(f"Run {report.run_id} is finished already: {done}")
+        out.print(f"Run {report.run_id} is already complete: {done}")
     out.print(f"Model use: {usage_line(report.usage)}")
     if report.shortened:
         shortened = count_of(report.shortened, "context")

@@ -27,18 +27,18 @@ EXAMPLE = "longmemeval runs --memory 'hybrid*' --since 2026-11-01"
 def runs(
     runs: shared.Runs,
     places: shared.Places,
-    dataset: Annotated[str | None, shared.dataset_option("Only on this data set.")] = None,
+    dataset: Annotated[str | None, shared.dataset_option("Dataset of the runs.")] = None,
     memory: Annotated[
         str | None,
-        Flag(WHAT, "MEMORY", "Only with this memory, or a pattern.", name="--memory -m"),
+        Flag(WHAT, "MEMORY", "Memory of the runs, or a pattern.", name="--memory -m"),
     ] = None,
-    model: Annotated[str | None, Flag(WHAT, "MODEL", "Only with this model, or a pattern.")] = None,
+    model: Annotated[str | None, Flag(WHAT, "MODEL", "Model of the runs, or a pattern.")] = None,
     status: Annotated[
         Literal["running", "completed", "incomplete", "failed", "interrupted", "damaged"] | None,
-        Flag(WHAT, "STATUS", "completed, incomplete, interrupted, ..."),
+        Flag(WHAT, "STATUS", "Status, such as completed, incomplete or interrupted."),
     ] = None,
-    since: Annotated[str | None, Flag(WHAT, "DATE", "Only runs started since then, in UTC.")] = None,
-    watch: Annotated[bool, Flag(OUTPUT, help="Keep looking until the work ends.", name="--watch -w")] = False,
+    since: Annotated[str | None, Flag(WHAT, "DATE", "Earliest start of the runs, in UTC.")] = None,
+    watch: Annotated[bool, Flag(OUTPUT, help="Refresh until all runs have finished.", name="--watch -w")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """List runs with their scores and progress.
@@ -53,7 +53,7 @@ def runs(
     folders, sweep = places.folders(), runs.sweep
     if runs.run_ids or watch:
         if any((dataset, memory, model, status, since)):
-            raise typer.BadParameter("RUN and --watch take no filters")
+            raise typer.BadParameter("RUN and --watch cannot be combined with filters")
         show_progress(runs, folders, watch=watch, as_json=as_json)
         return
     results_dir, wanted = folders.results_dir, RunFilter(dataset, memory, model, status, since, sweep)
@@ -65,7 +65,7 @@ def runs(
         return
     if not found:
         every = wanted == RunFilter()
-        out.print("There are no runs yet." if every else "No run matches. Without filters, all runs are listed.")
+        out.print("No runs yet." if every else "No run matches. Leave out the filters to list all runs.")
         return
     warnings = warnings_of(found, folders)
     print_table(tabulate("", _columns(warnings.by_run), [(run, state_of_unfinished(run, folders)) for run in found]))
@@ -83,7 +83,7 @@ def _columns(warnings: "Mapping[str, Sequence[ScoreWarning]]") -> "list[Column[t
         Column("run", lambda row: row[0].run, "text"),
         Column("memory", lambda row: _memory(row[0]) or None, "text"),
         Column("model", lambda row: row[0].model or None, "text", drop=2),
-        Column("data set", lambda row: row[0].dataset or None, "text", drop=4),
+        Column("dataset", lambda row: row[0].dataset or None, "text", drop=4),
         Column("status", lambda row: row[1].state if row[1] else row[0].status, "text", drop=6),
         Column("questions", lambda row: _questions(*row)),
         Column("score", lambda row: _score(row[0], f" {WARNED}" if warnings.get(row[0].run) else "")),

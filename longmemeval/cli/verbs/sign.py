@@ -13,7 +13,7 @@ EXAMPLE = "longmemeval sign demo-hybrid --key key.pem"
 
 def sign(
     places: shared.Places,
-    run: Annotated[str, Flag(metavar="RUN", help="The run.", argument=True)],
+    run: Annotated[str, Flag(metavar="RUN", help="Run to sign.", argument=True)],
     key: Annotated[Path, Flag(WHAT, "FILE", "Your Ed25519 private key (PEM, OpenSSH).")],
     as_json: shared.Json = False,
 ) -> None:

@@ -21,7 +21,7 @@ _LINE_EVERY_S = 60.0
 def status(
     runs: shared.Runs,
     places: shared.Places,
-    watch: Annotated[bool, Flag(OUTPUT, help="Keep looking until the work ends.", name="--watch -w")] = False,
+    watch: Annotated[bool, Flag(OUTPUT, help="Refresh until all runs have finished.", name="--watch -w")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Show how runs stand, why they ended, and the next command.
@@ -67,7 +67,7 @@ def _show_once(found: "UnderWay", *, as_json: bool, named: bool) -> None:
     elif found.every:
         print_table(status_table(found.runs, found.preparations))
     else:
-        out.print("Nothing is unfinished, and nothing ended in the last day.")
+        out.print("No unfinished work, and no work ended in the last day.")
 
 
 def _watch(watching: "Watching", *, as_json: bool) -> None:

@@ -24,15 +24,18 @@ EXAMPLE = "longmemeval sweep grid.yaml --dry-run"
 
 
 def sweep(
-    file: Annotated[Path, Flag(metavar="FILE.yaml", help="The sweep; see docs/sweep.md.", argument=True)],
+    file: Annotated[Path, Flag(metavar="FILE.yaml", help="Sweep file; see docs/sweep.md.", argument=True)],
     places: shared.Places,
     rates: shared.Rates,
     shown: Shown,
-    dry_run: Annotated[bool, Flag(OUTPUT, help="Show what is left and its cost; do nothing.")] = False,
+    dry_run: Annotated[bool, Flag(OUTPUT, help="Estimate the remaining calls and their cost.")] = False,
     max_cost: Annotated[
         float | None,
         Flag(
-            LIMITS, "USD", "Spend at most this, including earlier attempts [default: the file's max_cost].", minimum=0.0
+            LIMITS,
+            "USD",
+            "Spending limit in US dollars, earlier attempts included [default: the file's max_cost].",
+            minimum=0.0,
         ),
     ] = None,
     as_json: shared.Json = False,
@@ -83,7 +86,7 @@ def show(report: "SweepReport") -> None:
             out.print(printable(holdout_line(compared.holdout)))
     worked = report.newly_answered or report.newly_judged or report.failures
     new = f"{count_of(report.newly_answered, 'question')} answered and {count_of(report.newly_judged, 'answer')} graded"
-    err.print(f"{report.seconds:.1f} s: {new if worked else 'nothing was left to do'}.")
+    err.print(f"{new if worked else 'Nothing was left to do'}; took {report.seconds:.1f} s.")
     out.print(printable(f"Runs: {report.results}/{report.name}_*"))
 
 
@@ -95,7 +98,7 @@ def _show_front(compared: "SweepComparison") -> None:
     summaries = {row.run_id: row.summary for row in comparison.rows}
     columns: list[Column[GradedRun]] = [
         Column("memory", lambda run: comparison.names[run.run_id], "text"),
-        Column("on the\nfront", lambda run: "●" if run.run_id in compared.front else "", "text"),
+        Column("Pareto-\noptimal", lambda run: "●" if run.run_id in compared.front else "", "text"),
         Column(comparison.metric, lambda run: percent(run.metrics.overall.accuracy)),
         Column("prompt\ntokens", lambda run: count(run.mean_prompt_tokens)),
         *latency_columns(lambda run: run),

@@ -25,11 +25,11 @@ def verify(
     dataset: MovedDataset = None,
     public_key: Annotated[
         Path | None,
-        Flag(WHAT, "FILE", "Check that the runs are signed by the owner of this key."),
+        Flag(WHAT, "FILE", "Public key of the signer to check."),
     ] = None,
     seed: Annotated[
         int | None,
-        Flag(WHAT, "N", "Draw the sample of fixtures with this seed again.", name="--seed"),
+        Flag(WHAT, "N", "Seed of the sample of fixtures to check.", name="--seed"),
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -59,7 +59,7 @@ def verify(
     for outcome in outcomes:
         if not outcome.problems and not as_json:
             signed = f", signed by the owner of {printable(public_key.name)}" if public_key else ""
-            out.print(f"{printable(outcome.subject)}: all {outcome.checked} checks hold{signed}")
+            out.print(f"{printable(outcome.subject)}: all {outcome.checked} checks passed{signed}")
         for note in outcome.notes if not as_json else ():
             if note not in shown:
                 warn(note)
@@ -67,7 +67,7 @@ def verify(
         for problem in outcome.problems:
             err.print(f"{printable(problem)}")
         if outcome.problems:
-            err.print(f"{printable(outcome.subject)}: {len(outcome.problems)} of {outcome.checked} checks do not hold")
+            err.print(f"{printable(outcome.subject)}: {len(outcome.problems)} of {outcome.checked} checks failed")
     if not as_json:
         gaps = dict.fromkeys(gap for outcome in outcomes for gap in outcome.not_checked)
         for gap in gaps:

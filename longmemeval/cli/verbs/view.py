@@ -20,15 +20,13 @@ def view(
     places: shared.Places,
     judge: JudgeId = None,
     port: Annotated[
-        int | None, Flag(OUTPUT, "N", "Listen on this port [default: 8321, or a free one].", minimum=1, maximum=65535)
+        int | None, Flag(OUTPUT, "N", "Port to listen on [default: 8321, or a free one].", minimum=1, maximum=65535)
     ] = None,
-    host: Annotated[str, Flag(metavar="ADDRESS", help="Listen at this address; anyone with the token may look.")] = (
+    host: Annotated[str, Flag(metavar="ADDRESS", help="Address to listen on; anyone with the token has access.")] = (
         "127.0.0.1"
     ),
-    no_open: Annotated[bool, Flag(OUTPUT, help="Open no browser.")] = False,
-    export: Annotated[
-        Path | None, Flag(OUTPUT, "DIR", "Serve nothing: write the named runs as a page that opens from disk.")
-    ] = None,
+    no_open: Annotated[bool, Flag(OUTPUT, help="Do not open a browser.")] = False,
+    export: Annotated[Path | None, Flag(OUTPUT, "DIR", "Folder for a static page of the named runs.")] = None,
 ) -> None:
     """View runs in a browser.
 

@@ -62,7 +62,7 @@ class Dask:
                 yield from run(_Engine(client), host_towards(address), tasks, workers, worker_name)
             except distributed.scheduler.KilledWorker as error:
                 raise HarnessError(
-                    "Workers died several times on the same haystack (perhaps out of memory)",
+                    "Workers crashed several times on the same haystack (perhaps out of memory)",
                     fix="Give workers more memory and rerun the command; finished work is kept",
                 ) from error
 

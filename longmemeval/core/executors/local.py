@@ -104,7 +104,7 @@ class Processes:
         except BrokenProcessPool as error:
             _kill(pool)
             raise HarnessError(
-                "A worker process died (perhaps out of memory)",
+                "A worker process crashed (perhaps out of memory)",
                 fix="Rerun the command with fewer --jobs; finished work is kept",
             ) from error
         except BaseException:
@@ -229,13 +229,12 @@ def _raising(error: HarnessError) -> Generator[Task[T, R], None, None]:
 
 # Options of workers.
 
-Jobs = Annotated[int | None, Flag(LIMITS, "N", "Workers [default: one per core when it pays].", minimum=1)]
+Jobs = Annotated[int | None, Flag(LIMITS, "N", "Number of workers [default: one per core when it pays].", minimum=1)]
 ExecutorName = Annotated[
     str | None,
     Flag(
         metavar="NAME",
         name="--executor",
-        help="What runs the workers: processes, threads, dask, ray or another package's [default: processes when it "
-        "pays].",
+        help="Executor of the workers: processes, threads, dask or ray [default: processes when it pays].",
     ),
 ]

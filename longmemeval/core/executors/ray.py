@@ -61,7 +61,7 @@ class Ray:
                 yield from run(_Engine(), host, tasks, workers, worker_name)
             except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
                 raise HarnessError(
-                    "Workers died several times on the same haystack (perhaps out of memory)",
+                    "Workers crashed several times on the same haystack (perhaps out of memory)",
                     fix="Give workers more memory and rerun the command; finished work is kept",
                 ) from error
             except ray.exceptions.RayError as error:

@@ -34,7 +34,7 @@ def executor_named(name: str) -> Executor:
     """Return the executor called `name`, for a cluster with an optional address: `dask@tcp://host:8786`.
 
     Raises:
-        HarnessError: there is no such executor, or it takes no address.
+        HarnessError: there is no such executor, or it does not take an address.
     """
     base, _, address = name.partition("@")
     executor = EXECUTORS.get(base)
@@ -43,7 +43,7 @@ def executor_named(name: str) -> Executor:
     at = getattr(executor, "at", None)
     if at is None:
         raise HarnessError(
-            f"The executor '{base}' takes no address", where=address, fix="Choose --executor dask or ray"
+            f"The executor '{base}' does not take an address", where=address, fix="Choose --executor dask or ray"
         )
     named: Executor = at(address)
     return named

@@ -81,7 +81,9 @@ def cache_bytes() -> int:
     except ValueError:
         gigabytes = 0.0
     if not 0 < gigabytes < float("inf"):
-        raise PlaceError(f"LONGMEMEVAL_REMOTE_CACHE_GB is '{setting}'", "Set it to the gigabytes to keep, such as 10")
+        raise PlaceError(
+            f"LONGMEMEVAL_REMOTE_CACHE_GB is not a number above 0: '{setting}'", "Set it to a number, such as 10"
+        )
     return int(gigabytes * 1e9)
 
 
@@ -102,7 +104,7 @@ def local_place(path_or_address: str | Path) -> Path:
         return Path("/" + unquote(rest))
     if scheme not in SCHEMES:
         raise PlaceError(
-            f"There is no store '{scheme}://'",
+            f"Unknown store '{scheme}://'",
             "Give a folder, or s3://bucket/prefix, gs://bucket/prefix or az://container/prefix",
         )
     bucket, *prefix = rest.strip("/").split("/")

@@ -1,6 +1,6 @@
 """A bucket: list, read and conditionally write objects, through universal-pathlib and fsspec.
 
-Of two concurrent writers, one wins. A request that fails in a transient way (5xx, a time-out, a lost connection) is
+Of two concurrent writers, one wins. A request that fails in a transient way (5xx, a timeout, a lost connection) is
 repeated until one is answered, or there have been nothing but failures for `give_up_after_s`.
 """
 
@@ -322,8 +322,8 @@ class Store:
             gone = time.monotonic() - self._failing_since
             if gone + pause >= self._give_up_after_s:
                 self._down = StoreDownError(
-                    f"The store {self._address} has returned nothing but failures for {gone:,.0f} s ({self._attempts} "
-                    f"attempts). The last: {error.what}",
+                    f"The store {self._address} has failed every call for {gone:,.0f} s ({self._attempts} "
+                    f"attempts). Last error: {error.what}",
                     fix="Rerun the same command when it answers again; --give-up-after SECONDS waits longer",
                 )
                 self._down_until = time.monotonic() + _DOWN_S
@@ -337,7 +337,7 @@ class Store:
         self._is_there = self._is_there or bool(self._fs.exists(self._bucket))
         if not self._is_there:
             raise HarnessError(
-                f"There is no bucket '{self._bucket}', or these keys may not see it",
+                f"Bucket '{self._bucket}' does not exist, or these keys cannot see it",
                 where=self._address,
                 fix=f"Create it with the store's own tools, or check the address{_ENDPOINTS.get(self._scheme, '')}",
             )
@@ -356,7 +356,7 @@ class Store:
         kinds = {type(link).__name__ for link in chain(error)}
         codes = {code_of(link) for link in chain(error)}
         if isinstance(error, PermissionError) or kinds & NO_LOGIN or codes & REFUSED:
-            known = "refuses these keys" if not kinds & NO_LOGIN else "needs keys, and none are set"
+            known = "refuses these keys" if not kinds & NO_LOGIN else "needs keys, but none are set"
             return FixtureError(f"The store {known}", where=where, fix=_LOGINS[self._scheme])
         if kinds & UNREACHED or any(isinstance(link, TimeoutError | ConnectionError) for link in chain(error)):
             again = f"Check the network and the address{_ENDPOINTS.get(self._scheme, '')}"

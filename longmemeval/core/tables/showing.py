@@ -41,7 +41,7 @@ class Showing:
         object have neither.
 
         Raises:
-            HarnessError: the extra `pandas` is not installed, or the data set of a run has moved.
+            HarnessError: the extra `pandas` is not installed, or the dataset of a run has moved.
         """
         frame: DataFrame = renderer().data_frame(self)
         return frame

@@ -76,7 +76,7 @@ def judged_plants(data: Path, golds: Mapping[str, Gold], chosen: Collection[str]
     if not has_judged(data):
         return
     path = data.with_name(JUDGED_FILE)
-    with reading("The judged answers", path, "hold a line that is no judged answer", kind=DataError):
+    with reading("The judged answers", path, "have a line that is not a judged answer", kind=DataError):
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
                 judged = decode_json(line, JudgedAnswer)
@@ -86,7 +86,7 @@ def judged_plants(data: Path, golds: Mapping[str, Gold], chosen: Collection[str]
                 side = "right" if judged.correct else "wrong"
                 kinds = [name for name, kind in JUDGED_KINDS.items() if kind.right == judged.correct]
                 raise UnreadableError(
-                    f"line {number}: '{judged.kind}' is no kind of {side} answer{nearest(judged.kind, kinds)}"
+                    f"line {number}: '{judged.kind}' is not a kind of {side} answer{nearest(judged.kind, kinds)}"
                 )
             if judged.question_id in chosen:
                 yield Plant(

@@ -27,7 +27,7 @@ from longmemeval.llm.providers import split_spec
 T = TypeVar("T")
 
 _FILE_TIMEOUT_S = 600.0
-"""Time-out in seconds for files of up to 200 MB."""
+"""Timeout in seconds for files of up to 200 MB."""
 _PAGES, _PAGE = 10, 100
 """Number of pages of batches, newest first, to search for a batch whose creation was not answered."""
 _WITHOUT_LIMIT = 1_000_000
@@ -92,7 +92,7 @@ class BatchEndpoint:
 
     Args:
         spec: the model, known to be well-formed.
-        options: endpoint, time-out and patience.
+        options: endpoint, timeout and patience.
         api_key: sent with each call; None leaves it to LiteLLM and the environment.
         address: destination of calls; None leaves that to LiteLLM and the environment.
 
@@ -245,7 +245,7 @@ class BatchEndpoint:
             )
         except TransientModelError as error:
             raise EndpointDownError(
-                f"The batch endpoints have returned nothing but failures. The last: {error.what}",
+                f"The batch endpoints have failed every call. Last error: {error.what}",
                 where=self.name,
                 fix="Rerun the same command when they answer again: the provider keeps what it has",
             ) from None
@@ -254,7 +254,7 @@ class BatchEndpoint:
     def _meaning(self, error: Exception) -> HarnessError:
         if getattr(error, "status_code", None) in (404, 405):
             return FatalModelError(
-                "This endpoint offers no batches, or does not know the batch",
+                "The endpoint does not support batches, or does not know this batch",
                 where=self.name,
                 fix="Leave out --batch, or name an endpoint that has /files and /batches",
             )
@@ -353,7 +353,7 @@ def batch_provider(spec: str) -> str:
     if provider == "custom_openai" or provider in litellm.openai_compatible_providers:
         return "openai"
     raise FatalModelError(
-        f"LiteLLM offers no batches of {provider}", fix=f"Leave out --batch; it works with {', '.join(offered)}"
+        f"LiteLLM does not support batches for {provider}", fix=f"Leave out --batch; it works with {', '.join(offered)}"
     )
 
 

@@ -65,7 +65,7 @@ class Caller:
 
     Args:
         destination: endpoint of the calls.
-        options: time-out and retries.
+        options: timeout and retries.
         account: records attempts; None: they are not recorded.
     """
 
@@ -325,7 +325,7 @@ class LiteLLMChatModel:
 
     Args:
         spec: the model, already validated.
-        options: endpoint, time-out and retries.
+        options: endpoint, timeout and retries.
         api_key: sent with each call; None leaves it to LiteLLM and the environment.
         address: destination of calls; None leaves that to LiteLLM and the environment.
         account: records attempts; None: they are not recorded. The model's price is known.
@@ -385,7 +385,7 @@ class LiteLLMChatModel:
 
     async def _send(self, litellm: ModuleType, request: ChatRequest, seconds: float, turn: Permit) -> ChatReply:
         try:
-            # LiteLLM's own time-out limits the gap between two bytes; a gateway that sends blanks to keep the
+            # LiteLLM's own timeout limits the gap between two bytes; a gateway that sends blanks to keep the
             # connection open would never exceed it.
             async with asyncio.timeout(seconds):
                 response = await litellm.acompletion(

@@ -155,7 +155,7 @@ class Destination:
     """The endpoint of a model.
 
     Args:
-        options: endpoint and time-out.
+        options: endpoint and timeout.
         api_key: sent with each call; None leaves it to LiteLLM and the environment.
         address: destination of calls; None leaves that to LiteLLM and the environment.
 

@@ -57,13 +57,13 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         where: the model and its endpoint, for the message.
 
     Returns:
-        `TransientModelError` for 408, 409, 429, 5xx, time-outs, lost connections and replies that cannot be read or are
+        `TransientModelError` for 408, 409, 429, 5xx, timeouts, lost connections and replies that cannot be read or are
         not JSON; `FatalModelError` for 401, 402, 403, 404, an empty account and a redirect to another server;
         `ContextOverflowError` where the server says that the prompt is too long; `ModelError` for everything else,
         unknown errors included. No text contains a key.
 
         A request that the server refused with a status below 500, or that never reached it, is not billed. Others may
-        have been: a time-out, a lost connection, a 5xx, an unreadable reply.
+        have been: a timeout, a lost connection, a 5xx, an unreadable reply.
     """
     where = redact(where)
     if refused := next((link for link in chain(error) if isinstance(link, FatalModelError)), None):
@@ -259,7 +259,7 @@ _PARTS = 10
 class Breaker:
     """Lets attempts through while the endpoint answers; one at a time, as probes, while it does not.
 
-    Only transient errors count as failures: 429, 5xx, a time-out, a lost connection, a reply that is not JSON. Anything
+    Only transient errors count as failures: 429, 5xx, a timeout, a lost connection, a reply that is not JSON. Anything
     else shows that the endpoint is alive. Failures of one call alone may be the fault of its request: they end only
     that call.
 
@@ -437,14 +437,14 @@ class Breaker:
         if not self._is_known and self._give_up_after_s > FIRST_CONTACT_S:
             self._down = EndpointDownError(
                 f"{self._where} cannot be reached: {self._failures} attempts, {seconds:,.0f} s. "
-                f"The last: {self._last_failure}",
+                f"Last error: {self._last_failure}",
                 fix="Check the network, the address (--api-base) and that the server is running, and rerun the same "
                 "command",
             )
             return self._down
         self._down = EndpointDownError(
-            f"{self._where} has returned nothing but failures for {seconds:,.0f} s ({self._failures} attempts in a "
-            f"row). The last: {self._last_failure}",
+            f"{self._where} has failed every call for {seconds:,.0f} s ({self._failures} attempts in a row). "
+            f"Last error: {self._last_failure}",
             fix="Rerun the same command when it answers again; --give-up-after SECONDS waits longer",
         )
         return self._down

@@ -61,7 +61,7 @@ class ForwardedModel:
 
     Args:
         spec: the model.
-        options: endpoint, time-out and retries.
+        options: endpoint, timeout and retries.
         api_key: sent with each call; None leaves it to LiteLLM and the environment.
         address: destination of calls; None leaves that to LiteLLM and the environment.
         account: records attempts; None: they are not recorded.

@@ -84,7 +84,7 @@ def _messages(fixture: Fixture, threads: Collection[str]) -> Recall:
 
 def _oracle(parameters: Parameters, tools: MemoryTools) -> MemorySystem:
     if tools.gold is None:
-        raise HarnessError("The oracle needs a data set with gold evidence")
+        raise HarnessError("The oracle needs a dataset with gold evidence")
     return Oracle(tools.gold)
 
 
@@ -199,7 +199,7 @@ HYBRID = MemoryDefinition(
 )
 
 
-# Access to the gold of a data set, for memories whose definition declares that they read it.
+# Access to the gold of a dataset, for memories whose definition declares that they read it.
 
 
 def gold_for(configuration: MemoryConfiguration, dataset: Dataset) -> Callable[[str], Gold] | None:

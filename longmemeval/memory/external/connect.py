@@ -38,7 +38,7 @@ def connect(spec: str, timeouts: Timeouts | None = None, *, keys: bool = True) -
 
     Raises:
         HarnessError: the class cannot be loaded, there is no such adapter, its product is not installed, or the
-            environment's time-outs, or a secret of the command, cannot be read.
+            environment's timeouts, or a secret of the command, cannot be read.
     """
     return MemoryService(_transport(spec, keys=keys), timeouts or patience_of())
 

@@ -121,7 +121,7 @@ def _extended(document: dict[str, Any], lines: YamlText) -> dict[str, Any]:
     known = {node.name: node for node in shipped_nodes().nodes}
     if parent not in known:
         raise HarnessError(
-            f"There is no shipped node '{parent}'", where=lines.place("extends"), fix=nearest(str(parent), known)
+            f"Unknown shipped node '{parent}'", where=lines.place("extends"), fix=nearest(str(parent), known)
         )
     return {**known[parent].model_dump(mode="json"), **document}
 
@@ -144,7 +144,7 @@ def _refused(error: ValidationError, lines: YamlText) -> HarnessError:
     if problem["type"] == "extra_forbidden":
         above = tuple(place[:-1])
         keys = _KEYS.get(above) or _KEYS.get((*above[:-1], "*"), ())
-        return HarnessError(f"A node has no key '{place[-1]}' there", where=at, fix=nearest(place[-1], keys))
+        return HarnessError(f"Unknown key '{place[-1]}'", where=at, fix=nearest(place[-1], keys))
     if problem["type"] == "missing":
         return HarnessError(f"The key '{place[-1]}' is missing", where=at, fix="Add it")
     if problem["type"] == "literal_error":

@@ -155,7 +155,7 @@ def _problems(node: NodeType) -> list[str]:
     if node.filters.time:
         found += _unknown([node.filters.time], "filters.time", node.fields)
         if not found and node.fields[node.filters.time].type != "date":
-            found.append(f"filters.time: '{node.filters.time}' is no field of type date")
+            found.append(f"filters.time: '{node.filters.time}' is not a field of type date")
     for name, choices in node.pick.items():
         key = f"pick.{name}"
         wrong = _unknown([name], key, node.fields)
@@ -185,7 +185,7 @@ def _pattern_problems(key: str, pattern: str, node: NodeType) -> list[str]:
     words = {**BLOCKS, **node.words}
     for name in _BLOCK.findall(pattern):
         if name not in words:
-            return [f"{key}: there is no word '{name}'. {nearest(name, words)}"]
+            return [f"{key}: unknown word '{name}'. {nearest(name, words)}"]
     try:
         compiled(pattern, tuple(node.words.items()))
     except (re.error, ValueError, RecursionError) as error:
@@ -202,7 +202,7 @@ def _unknown_places(key: str, template: str, valid: Mapping[str, object] | list[
 
 def _unknown(names: "Mapping[str, object] | list[str] | tuple[str, ...]", key: str, valid: object) -> list[str]:
     known = [str(name) for name in valid] if isinstance(valid, (list, tuple, dict)) else []
-    return [f"{key}: there is no '{name}'. {nearest(name, known)}" for name in names if name not in known]
+    return [f"{key}: unknown name '{name}'. {nearest(name, known)}" for name in names if name not in known]
 
 
 @cache
@@ -217,7 +217,7 @@ def compiled(pattern: str, words: tuple[tuple[str, str], ...]) -> re.Pattern[str
     depth = 0
     while block := _BLOCK.search(pattern):
         if block[1] not in blocks:
-            raise ValueError(f"there is no word '{block[1]}'")
+            raise ValueError(f"unknown word '{block[1]}'")
         depth += 1
         pattern = _BLOCK.sub(lambda found: blocks.get(found[1], found[0]), pattern)
         if depth > _DEEPEST or len(pattern) > _MOST_EXPANDED:

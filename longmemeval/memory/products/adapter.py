@@ -124,7 +124,7 @@ class Adapter:
         file, description = self.file, self.description
         if file and not file.is_file():
             raise HarnessError(
-                f"The memory '{self.name}' needs a file, and there is none",
+                f"The memory '{self.name}' needs a file, which does not exist",
                 where=str(file),
                 fix=f"Write --memory {self.name}:{description.file}; {description.page} says what is in it",
             )

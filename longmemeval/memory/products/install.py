@@ -64,7 +64,9 @@ def _make_environment(place: Place, python: str) -> None:
     """Create the environment; keep one whose interpreter works, unless another interpreter is wanted."""
     wanted = shutil.which(python) if python else _this_python()
     if wanted is None:
-        raise HarnessError(f"There is no interpreter '{python}'", fix="Name one that can be run, such as python3.12")
+        raise HarnessError(
+            f"Python interpreter '{python}' was not found", fix="Name one that can be run, such as python3.12"
+        )
     here = str(place.python)
     if _works(here) and (not python or _version(wanted) == _version(here)):
         return

@@ -73,7 +73,7 @@ class Place:
         name = self.adapter.name
         there = self.folder.exists()
         why = (
-            "is not completely installed, or at other versions than this longmemeval needs"
+            "is only partly installed, or has other versions than this longmemeval needs"
             if there
             else "is not installed"
         )

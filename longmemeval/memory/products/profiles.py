@@ -29,7 +29,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     deviations: tuple[str, ...] = ()
     """What is otherwise than in the product as its maker recommends or measures it, a few words each."""
     refused: str = ""
-    """Why it cannot be had, and what to use instead; empty if it can."""
+    """Why it is not available, and what to use instead; empty if it is."""
     not_run: str = ""
     """Why it was not run whole by us; empty if it was, against a local endpoint."""
 
@@ -52,7 +52,7 @@ class Profiles(Struct, frozen=True, forbid_unknown_fields=True):
         name = given.get("profile", USUAL)
         if profile := self.profiles.get(name):
             if profile.refused:
-                raise HarnessError(f"The profile '{name}' of '{product}' cannot be had", fix=profile.refused)
+                raise HarnessError(f"Profile '{name}' of '{product}' is not available", fix=profile.refused)
             return dict(profile.settings)
         if name == USUAL:
             return {}

@@ -406,7 +406,9 @@ class Sender:
         fault = status.fault
         if fault.code == _QUEUE_IS_FULL and len(batch.ids) > 1:
             self._most_requests, self._one_at_a_time = len(batch.ids) // 2, True
-            self._tell(f"The provider's queue is full; batches of {self._most_requests} requests go one at a time now")
+            self._tell(
+                f"The provider's queue is full; batches of {self._most_requests} requests are sent one at a time now"
+            )
             return
         reason = fault.message or fault.code or "no reason given"
         error = FatalModelError(f"The provider refused batch {batch.id}: {reason}", where=self._endpoint.name)

@@ -176,7 +176,7 @@ class Claim(Struct, frozen=True):
 
 
 def all_claims() -> tuple[Claim, ...]:
-    """Return every claim, this package's first, in the order of the files' names; broken plug-ins are left out.
+    """Return every claim, this package's first, in the order of the files' names; broken plugins are left out.
 
     Raises:
         DataError: a file of this package is not as `schema.py` says, or two claims have one id.
@@ -210,7 +210,7 @@ def claim_named(identifier: str) -> Claim:
         shown = listed([claim.id for claim in fitting], 5)
         raise HarnessError(f"{len(fitting)} claims are called '{identifier}'", fix=f"Name one of them: {shown}")
     raise HarnessError(
-        f"There is no claim '{identifier}'",
+        f"Unknown claim '{identifier}'",
         fix=f"{nearest(name, [claim.id for claim in claims])}. `longmemeval claims list` names all",
     )
 
@@ -237,7 +237,7 @@ def claims_of(path: Path) -> tuple[Claim, ...]:
         raise _invalid(error, ClaimFile, str(path)) from error
     if content.benchmark not in BENCHMARK_SPECS:
         fix = nearest(content.benchmark, BENCHMARK_SPECS.names())
-        raise DataError(f"The claims are on no benchmark '{content.benchmark}'", where=str(path), fix=fix)
+        raise DataError(f"Unknown benchmark '{content.benchmark}' of the claims", where=str(path), fix=fix)
     ids = Counter(row.id for row in content.rows)
     if twice := [name for name, times in ids.items() if times > 1]:
         raise DataError(f"Two rows have the id '{twice[0]}'", where=str(path), fix="Rename one of them")
@@ -277,8 +277,8 @@ def _claim(path: Path, content: ClaimFile, row: Row) -> Claim:
 
 def _settings(fields: Mapping[str, Any], where: str) -> ClaimSettings:
     if not fields:
-        fix = "Give `settings`, or `cannot` with the reason"
-        raise DataError("The claim says neither how it is tried nor why it cannot be", where=where, fix=fix)
+        fix = "Give its `settings`, or the reason as `cannot`"
+        raise DataError("The claim has neither `settings` nor `cannot`", where=where, fix=fix)
     try:
         return ClaimSettings.model_validate(fields)
     except ValidationError as error:

@@ -26,7 +26,7 @@ class Need(Struct, frozen=True):
 
     what: What
     name: str
-    """The data set, variable or product."""
+    """The dataset, variable or product."""
     fix: str
 
 
@@ -94,7 +94,7 @@ def place_of(settings: ClaimSettings, data_dir: Path) -> str:
 
 
 def missing_data(settings: ClaimSettings, data_dir: Path) -> Iterator[Need]:
-    """Yield the data set of a claim if it is not in the data folder."""
+    """Yield the dataset of a claim if it is not in the data folder."""
     name = settings.dataset
     entry = catalogue().get(name)
     if entry is None:

@@ -12,7 +12,7 @@ from longmemeval.statistics.intervals import joint_interval, shifted_interval, w
 from longmemeval.statistics.power import ALPHA, questions_to_tell
 
 TELLING = 0.1
-"""A claim is called consistent only if a figure that is off by this much would be detected with 80 % power."""
+"""A claim is called consistent only if a figure that is off by this much would be detected with 80% power."""
 _ROUNDED = 0.00051
 """Differences up to half of the last digit of a figure in tenths of a percent."""
 _Z = NormalDist().inv_cdf(0.975)
@@ -25,7 +25,7 @@ class Measured(Struct, frozen=True):
 
     value: float
     interval: tuple[float, float]
-    """95 % interval of `value`."""
+    """95% CI of `value`."""
     n: int
     """Number of questions."""
 
@@ -42,7 +42,7 @@ class ClaimVerdict(Struct, frozen=True):
     difference: float
     """Measured minus claimed value."""
     interval: tuple[float, float]
-    """95 % interval of `difference`."""
+    """95% CI of `difference`."""
     needed: int | None
     """Number of questions that would tell; None: no number would."""
 
@@ -73,7 +73,7 @@ def verdict_on(claim: Claim, measured: Measured) -> ClaimVerdict:
     have the same sampling error in both: then the claimed value is a constant.
 
     `not reproduced`: the interval leaves out zero. `cannot be told`: it does not, and the questions are too few to show
-    a difference of `TELLING` with 80 % power (`questions_to_tell`, from the width of the interval measured here).
+    a difference of `TELLING` with 80% power (`questions_to_tell`, from the width of the interval measured here).
     `consistent`: otherwise, and if as many questions give the same figure to a tenth of a percent.
     """
     return _verdict(claim.value or 0.0, claim.n, measured)
@@ -155,8 +155,8 @@ def _text(
         ends = sorted(map(abs, interval))
         return f"not reproduced: {in_percent(abs(difference))} points {side} {bounds((ends[0], ends[1]))}"
     if finding == "cannot be told":
-        would = "no number would" if needed is None else f"{needed:,} would"
-        return f"cannot be told with {count_of(n, 'question')}; {would}"
+        enough = "no number is enough" if needed is None else f"about {needed:,} are needed"
+        return f"inconclusive with {count_of(n, 'question')}; {enough}"
     if same:
         return "consistent: the same figure"
     return f"consistent: {in_percent(abs(difference))} points {side} {signed_bounds(interval)}"

@@ -73,9 +73,9 @@ class Calls(Struct, frozen=True):
     basis: str
     """The source of the figures."""
     least_prompt_tokens: int = 0
-    """The ends of the range of `prompt_tokens`: a 95 % interval if they were estimated from some of the questions.
+    """The ends of the range of `prompt_tokens`: a 95% CI if they were estimated from some of the questions.
 
-    A range that the data sets (`bounded`) has its upper end as `prompt_tokens`.
+    A range that the datasets (`bounded`) has its upper end as `prompt_tokens`.
     """
     most_prompt_tokens: int = 0
     counted: int = 0
@@ -272,7 +272,7 @@ def estimate_calls(
 
 
 def _margin(values: Sequence[float], total: int) -> float:
-    """Return half of the 95 % interval of a sum over `total`, drawn without replacement (Cochran 1977, section 2.8)."""
+    """Return half of the 95% CI of a sum over `total`, drawn without replacement (Cochran 1977, section 2.8)."""
     drawn = len(values)
     if drawn < 2 or drawn >= total:
         return 0.0

@@ -100,7 +100,7 @@ def evaluate(
 
     Raises:
         NoAnswersError: no question has an answer.
-        HarnessError: there is no such run, or the data set is not the one the run answered.
+        HarnessError: there is no such run, or the dataset is not the one the run answered.
         IntegrityError: the run's files are not as it left them, or do not give the stored scores.
         FatalModelError: no judge call can succeed; labels so far are saved.
         SpendingLimitError, EndpointDownError: grading stopped early; labels so far are saved.
@@ -140,8 +140,8 @@ def answers_to_grade(run_id: str, options: EvaluateOptions, folders: Folders) ->
     files = RunFiles(run_folder(folders.results_dir, run_id))
     if files.manifest.kind == "retrieval":
         raise HarnessError(
-            f"Run '{run_id}' holds rankings, there is no answer to grade",
-            fix="Its figures are in its metrics folder; `longmemeval run` makes answers",
+            f"Run '{run_id}' contains rankings only, no answers to grade",
+            fix="Read its scores in its metrics folder, or make answers with `longmemeval run`",
         )
     read_run(files)
     refuse_unanswered(files)

@@ -23,7 +23,7 @@ class HistoryFacts:
         prepared: the preparation that has the facts; None: rules read them now.
 
     Raises:
-        HarnessError: the data set has no such haystack.
+        HarnessError: the dataset has no such haystack.
         FixtureError: it is not prepared, or without facts.
     """
 
@@ -45,11 +45,12 @@ class HistoryFacts:
         all_facts = self.engine.timeline()
         if subject and all_facts and not self.engine.timeline(subject):
             raise HarnessError(
-                f"No fact of this history is on '{subject}'", fix=nearest(subject, {fact.subject for fact in all_facts})
+                f"This history has no facts about '{subject}'",
+                fix=nearest(subject, {fact.subject for fact in all_facts}),
             )
         if predicate and all_facts and not self.engine.timeline(None, predicate):
             kinds = {fact.predicate.partition(":")[0] for fact in all_facts}
-            raise HarnessError(f"No fact of this history is of kind '{predicate}'", fix=nearest(predicate, kinds))
+            raise HarnessError(f"This history has no facts of kind '{predicate}'", fix=nearest(predicate, kinds))
         return self.engine
 
     def facts(

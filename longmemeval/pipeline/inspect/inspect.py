@@ -86,7 +86,7 @@ def inspect(
         with_gold: True to show the gold answers.
 
     Raises:
-        HarnessError: the data set has no such question or haystack.
+        HarnessError: the dataset has no such question or haystack.
     """
     questions = questions_on(dataset, identifier)
     haystack = dataset.haystack(questions[0].haystack_id)
@@ -145,7 +145,7 @@ def stored_vectors(
     """Iterate over the vectors of one haystack's fixture, part after part, as stored; arguments as for `inspect`.
 
     Raises:
-        HarnessError: the data set has no such question or haystack, it is not prepared, or without vectors.
+        HarnessError: the dataset has no such question or haystack, it is not prepared, or without vectors.
     """
     haystack_id = questions_on(dataset, identifier)[0].haystack_id
     folder = fixture_folder(folders.prepared_dir, dataset.name, preparation, haystack_id)

@@ -131,21 +131,21 @@ def why_not_again(configuration: MemoryConfiguration) -> str:
     return ""
 
 
-# Find one haystack of a data set by its own id or by that of a question.
+# Find one haystack of a dataset by its own id or by that of a question.
 
 
 def questions_on(dataset: Dataset, identifier: str) -> list[Question]:
     """Return the question of that id, or all questions on the haystack of that id.
 
     Raises:
-        HarnessError: the data set has no such question or haystack.
+        HarnessError: the dataset has no such question or haystack.
     """
     questions = list(dataset.questions())
     matching = [question for question in questions if identifier in (question.question_id, question.haystack_id)]
     if not matching:
         known = {name for question in questions for name in (question.question_id, question.haystack_id)}
         raise HarnessError(
-            f"Data set '{dataset.name}' has no question or haystack '{identifier}'", fix=nearest(identifier, known)
+            f"Dataset '{dataset.name}' has no question or haystack '{identifier}'", fix=nearest(identifier, known)
         )
     return matching
 

@@ -46,7 +46,7 @@ def _outcomes(stored: StoredCheck, dataset: Dataset | None) -> Iterator[str | No
 def _recompute(stored: StoredCheck, dataset: Dataset) -> Iterator[str | None]:
     check, planted = stored.check, {plant.question_id for plant in stored.plants}
     questions = {question.question_id: question for question in dataset.questions()}
-    other = f"{CHECK}: counts {check.of_questions:,} questions of the data set, which has {len(questions):,}"
+    other = f"{CHECK}: counts {check.of_questions:,} questions of the dataset, which has {len(questions):,}"
     yield other if check.of_questions != len(questions) else None
     chosen = [question for question_id, question in questions.items() if question_id in planted]
     planting, ground = planting_of(benchmark_of(dataset)), ground_of(dataset, check.seed)

@@ -46,7 +46,7 @@ from longmemeval.results.selection import Selection, select
 from longmemeval.settings import Folders
 from longmemeval.statistics.misclassification import MeasuredRates
 
-# The material of a data set's plants, and the way its benchmark makes them.
+# The material of a dataset's plants, and the way its benchmark makes them.
 
 
 def encoded_plants(plants: Sequence[Plant]) -> bytes:
@@ -62,7 +62,7 @@ def planting_of(benchmark: Benchmark) -> Planting:
     """
     if benchmark.planting is None:
         raise HarnessError(
-            f"No judge can be checked on {benchmark.title}: it does not define how answers are planted",
+            f"Judges cannot be checked on {benchmark.title}: it defines no test answers",
             where=f"benchmark {benchmark.name}",
             fix="Give its `Benchmark` a `planting` (docs/add-a-benchmark.md)",
         )
@@ -77,7 +77,7 @@ def plants_of(dataset: Dataset, ground: Ground, questions: Sequence[Question], j
 
 
 def ground_of(dataset: Dataset, seed: int) -> Ground:
-    """Return the material of a data set's plants.
+    """Return the material of a dataset's plants.
 
     Args:
         dataset: everything but its haystacks is read.
@@ -109,10 +109,10 @@ class CheckOutcome(Struct, frozen=True):
 
 
 class JudgeChecking:
-    """The check of one judge on one data set.
+    """The check of one judge on one dataset.
 
     Args:
-        dataset: the data set whose questions the plants answer.
+        dataset: the dataset whose questions the plants answer.
         spec: the judge, as `evaluate --judge` takes it; None: the benchmark's own.
         selection: the questions to plant answers for.
         folders: the folders; None: from the environment.
@@ -206,7 +206,7 @@ class JudgeChecking:
         problem = "" if stored.earlier or stored.problem.startswith(CHECK) else stored.problem
         if problem:
             raise IntegrityError(
-                f"The check cannot be relied on: {problem}",
+                f"The judge check failed verification: {problem}",
                 where=str(self.folder),
                 fix="Restore it from a copy, or delete this folder and run the command again",
             )

@@ -215,7 +215,7 @@ def _decisive(shard_run: ShardRun) -> dict[str, Any]:
     settings = {name: value for name, value in shard_run.manifest.settings.comparable.items() if name != _PER_SHARD}
     view = {
         "kind": shard_run.manifest.kind,
-        "data set content": shard_run.manifest.dataset.get("content_sha256"),
+        "dataset content": shard_run.manifest.dataset.get("content_sha256"),
         "settings": settings,
         "selection": shard_run.selection,
     }
@@ -316,7 +316,7 @@ def merge(
     """
     folders = folders or Folders()
     if not run_ids:
-        raise HarnessError("There is nothing to merge", fix="Name the runs of all shards")
+        raise HarnessError("No runs to merge", fix="Name the runs of all shards")
     found = shard_runs(run_ids, folders)
     name = check_run_id(run_id or _common_name(found))
     whole = whole_of(found, name, dataset, folders)
@@ -376,7 +376,7 @@ def _check_same_shards(target: Path, records: Sequence[Struct]) -> None:
     if stored != records:
         what = "merged from other shards, or shards that have changed since" if stored else "not merged from shards"
         raise HarnessError(
-            f"There is a run '{target.name}' already, {what}", where=str(target), fix="Give another --run-id"
+            f"Run '{target.name}' already exists, {what}", where=str(target), fix="Give another --run-id"
         )
 
 

@@ -29,7 +29,7 @@ class GradingInput(Struct, frozen=True):
 
     run_ids: tuple[str, ...]
     unknown: tuple[str, ...] = ()
-    """Ids in the file of hypotheses that the data set does not have."""
+    """Ids in the file of hypotheses that the dataset does not have."""
     missing: tuple[str, ...] = ()
     """Questions without a hypothesis."""
 
@@ -46,7 +46,7 @@ def runs_to_grade(
         selection: questions of the hypotheses; a run is graded as a whole, or a shard of it.
 
     Raises:
-        HarnessError: the file has no data set, a run is to be graded in part, or there is no such shard.
+        HarnessError: the file has no dataset, a run is to be graded in part, or there is no such shard.
     """
     if hypotheses is not None:
         if dataset is None:

@@ -95,7 +95,7 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
         if embedded and embedder and not embedder.is_light:
             size += 4 * plan.dimension * len(source.messages)
         known = [part for part in embedded if all(map(source.holds, part.needs))]
-        # Texts are identified by a hash of 64 bits: those of a large data set would not fit into memory.
+        # Texts are identified by a hash of 64 bits: those of a large dataset would not fit into memory.
         texts = {hash(text): text for part in known for text in part.texts(source.seen_by(part), options)}
         first = [text for key, text in texts.items() if key not in seen]
         seen.update(texts)

@@ -124,7 +124,7 @@ class ProbeReport(Struct, frozen=True):
     """The report of `probe`."""
 
     dataset: str
-    """File of the lives; other verbs take it as any data set."""
+    """File of the lives; other verbs take it as any dataset."""
     seed: int
     lives: int
     """Number of lives of each length."""
@@ -139,7 +139,7 @@ class ProbeReport(Struct, frozen=True):
         """The result in a sentence."""
         known = [memory for memory in self.memories if not memory.control and memory.overall.mean is not None]
         if not known:
-            return "No memory states the origin of its items, so nothing can be said about any."
+            return "No memory returned message or session ids, so no probe was scored."
         known.sort(key=lambda memory: -_passed(memory.overall))
         most = _passed(known[0].overall)
         best = known[0]
@@ -150,7 +150,7 @@ class ProbeReport(Struct, frozen=True):
         more = f" ({others})" if others else ""
         if len(names) > 1:
             return f"{' and '.join(names)} pass {most} of {best.overall.n} questions each{more}."
-        return f"{best.memory} passes {most} of {best.overall.n} questions{more}; weakest: {weakest}, {at} of {of}."
+        return f"{best.memory} passes {most} of {best.overall.n} questions{more}; lowest: {weakest} ({at} of {of})."
 
 
 def _passed(mean: Mean) -> int:

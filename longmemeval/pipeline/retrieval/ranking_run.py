@@ -68,7 +68,7 @@ class RetrievalReport(Struct, frozen=True):
     granularity: Granularity
     runs: tuple[RetrievalRun, ...]
     part: str = ""
-    """The number of selected questions and the way they were selected; empty for the whole data set."""
+    """The number of selected questions and the way they were selected; empty for the whole dataset."""
     benchmark: str = ""
     """The benchmark of the data."""
     twice: bool = False

@@ -95,7 +95,7 @@ def _official_protocol(benchmark: Benchmark, dataset: Dataset) -> OfficialScorin
     if benchmark.official_retrieval is None:
         raise HarnessError(
             f"{benchmark.title} has no official protocol of retrieval",
-            where=f"data set '{dataset.name}'",
+            where=f"dataset '{dataset.name}'",
             fix="Use --protocol standard",
         )
     return benchmark.official_retrieval
@@ -137,7 +137,7 @@ def _check(options: RetrievalOptions) -> None:
         ("granularity", options.granularity, get_args(Granularity)),
     ):
         if value is not None and value not in valid:
-            raise HarnessError(f"There is no retrieval {kind} '{value}'", fix=nearest(value, valid))
+            raise HarnessError(f"Unknown retrieval {kind} '{value}'", fix=nearest(value, valid))
     official = options.protocol == "official"
     if official and (options.measures or options.cutoffs):
         raise HarnessError("The official protocol has its own measures and cutoffs", fix="Leave out --measure and --k")
@@ -148,14 +148,14 @@ def _check(options: RetrievalOptions) -> None:
     if options.executor:
         executor_named(options.executor)
     if options.jobs is not None and options.jobs < 1:
-        raise HarnessError(f"{options.jobs} is not a number of workers", fix="Give --jobs 1 or more")
+        raise HarnessError(f"--jobs must be at least 1, not {options.jobs}")
 
 
 def _check_own_corpus(options: RetrievalOptions, memories: int) -> None:
     """Raise if options do not fit a protocol with a corpus of its own."""
     if options.twice:
         raise HarnessError(
-            "The official protocol has a corpus and rankers of its own; no memory is used", fix="Leave out --twice"
+            "The official protocol has its own corpus and rankers; no memory is used", fix="Leave out --twice"
         )
     if options.query_model:
         raise HarnessError("The official protocol uses no chat model", fix="Leave out --query-model")
@@ -169,7 +169,7 @@ def _check_prepared(options: RetrievalOptions) -> None:
     """Raise if options fit only a protocol with a corpus of its own."""
     for name, value in (("--log", options.log), ("--expansion-cache", options.expansion_cache)):
         if value:
-            what = f"{name} is for official protocols with a corpus of their own; here memories rank what is prepared"
+            what = f"{name} is for official protocols with their own corpus; here memories rank what is prepared"
             raise HarnessError(what, fix=f"Leave out {name}")
 
 

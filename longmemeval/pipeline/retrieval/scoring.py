@@ -1,4 +1,4 @@
-"""Score rankings of the stored history by the data set's evidence. Gold is read here, after ranking."""
+"""Score rankings of the stored history by the dataset's evidence. Gold is read here, after ranking."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

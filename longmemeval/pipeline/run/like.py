@@ -114,7 +114,7 @@ def _manifest(source: str, folders: Folders) -> RunManifest:
 
 
 def _data_changes(manifest: RunManifest, dataset: Mapping[str, str]) -> list[str]:
-    """Return the differences of the data sets, which are known before anything is planned."""
+    """Return the differences of the datasets, which are known before anything is planned."""
     identities = [
         {f"dataset.{key}": record[key] for key in ("sha256", "content_sha256")}
         for record in (manifest.dataset, dataset)
@@ -161,7 +161,7 @@ def _dataset(manifest: RunManifest, override: str | None, folders: Folders) -> D
     name, path = manifest.dataset["name"], Path(manifest.dataset["path"])
     if override is None and not path.exists() and name not in catalogue():
         raise DataError(
-            f"The data set '{name}' of the run is not here", where=str(path), fix="Give its place: --dataset PATH"
+            f"The dataset '{name}' of the run has moved", where=str(path), fix="Name its file: --dataset PATH"
         )
     return load_dataset(override or (path if path.exists() else name), folders.data_dir)
 
@@ -197,7 +197,7 @@ def _reading(settings: AnswerSettings, texts: dict[str, str], source: str) -> Re
     known = settings.reading
     if known.method not in READING_METHODS:
         raise HarnessError(
-            f"There is no reading '{known.method}'", where=source, fix=nearest(known.method, READING_METHODS)
+            f"Unknown reading method '{known.method}'", where=source, fix=nearest(known.method, READING_METHODS)
         )
     try:
         options = msgspec.convert(from_record(ReadingOptions, settings.plain, "reading"), ReadingOptions)

@@ -74,7 +74,7 @@ class RunPlan:
     """
 
     data: Dataset | str | Path
-    """The data set; a name of the catalogue or a file is loaded."""
+    """The dataset; a name of the catalogue or a file is loaded."""
     configuration: MemoryConfiguration
     model: str
     """Spec of the answering model."""
@@ -93,7 +93,7 @@ class RunPlan:
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The data set."""
+        """The dataset."""
         return load_dataset(self.data, self.folders.data_dir) if isinstance(self.data, str | Path) else self.data
 
     @property
@@ -133,7 +133,7 @@ class RunPlan:
         if benchmark.answering is None:
             raise HarnessError(
                 f"{benchmark.title} has no official protocol of answering",
-                where=f"data set '{self.dataset.name}'",
+                where=f"dataset '{self.dataset.name}'",
                 fix="Leave out --protocol",
             )
         return benchmark.answering
@@ -152,7 +152,7 @@ class RunPlan:
             if any(get(reading) != get(official_reading) for get in _SET_BY_COMPOSE):
                 raise HarnessError(
                     "The authors' protocol has its own prompt",
-                    where=f"data set '{self.dataset.name}'",
+                    where=f"dataset '{self.dataset.name}'",
                     fix="Leave out --reading, --history-format, --template and --note-template, or --protocol official",
                 )
             compose = official.compose(self.dataset, self.folders.data_dir, self.protocol)

@@ -30,7 +30,7 @@ class Amount(Struct, frozen=True):
 
     questions: int
     points: float
-    """The smallest difference that they show with 80 % power."""
+    """The smallest difference that they show with 80% power."""
     dollars: tuple[float, float] | None = None
     """Dollars from expected replies to replies of maximum length, including grading."""
     seconds: float | None = None
@@ -53,7 +53,7 @@ class SampleSize(Struct, frozen=True):
 def sample_size(
     dataset: Dataset, points: float, estimate: RunEstimate, seed: int = 0, max_cost: float | None = None
 ) -> SampleSize:
-    """Return how many questions two runs must answer so that a difference of `points` shows with 80 % power.
+    """Return how many questions two runs must answer so that a difference of `points` shows with 80% power.
 
     Args:
         dataset: the data; the questions are those that `--sample N` draws.
@@ -140,8 +140,8 @@ def _assumptions(sample: _Sample) -> list[str]:
     lines = [
         "both runs answer the same questions (paired); over different questions they need about "
         f"{2 * 0.25 / DISCORDANT:.1f} times as many",
-        f"the two runs agree on {100 * (1 - DISCORDANT):.0f} % of the questions; runs that agree on more need fewer",
-        "80 % power: of five true differences of that size one is missed; two-sided test at 5 %",
+        f"the two runs agree on {100 * (1 - DISCORDANT):.0f}% of the questions; runs that agree on more need fewer",
+        "80% power: of five true differences of that size one is missed; two-sided test at 5%",
     ]
     if sample.shared:
         haystacks = len(set(sample.haystacks))
@@ -150,7 +150,7 @@ def _assumptions(sample: _Sample) -> list[str]:
             f"more than the other correlates by {CORRELATION:g}"
         )
     else:
-        lines.append("each question has a haystack of its own")
+        lines.append("each question has its own haystack")
     return lines
 
 
@@ -163,7 +163,7 @@ def planning_note(dataset: Dataset, questions: Sequence[Question], selection: Se
 
 
 def power_note(haystacks: Sequence[str]) -> str:
-    """Return the difference that these questions show with 80 % power, and the assumptions about the runs to come.
+    """Return the difference that these questions show with 80% power, and the assumptions about the runs to come.
 
     Args:
         haystacks: the haystack id of each question that will be answered.
@@ -173,14 +173,14 @@ def power_note(haystacks: Sequence[str]) -> str:
     shared = f" over {count_of(units, 'haystack')}" if units < n else ""
     if can_show_nothing(haystacks):
         return (
-            f"{questions}{shared} {'is' if n == 1 else 'are'} too few to show any difference (smallest possible p = "
-            f"{smallest_p(units):.2g}); use at least six {'haystacks' if shared else 'questions'}."
+            f"{questions}{shared} {'is' if n == 1 else 'are'} too few for a significant difference (smallest possible "
+            f"p = {smallest_p(units):.2g}); use at least six {'haystacks' if shared else 'questions'}."
         )
     effect = assumed_design_effect(haystacks)
     points = minimum_detectable_difference(n, design_effect=effect, haystacks=units if shared else None) * 100
     correlation = f" and questions on one haystack correlate by {CORRELATION:g}" if shared else ""
     return (
-        f"For planning: {questions}{shared} have 80 % power to show a difference of {points:.1f} points between two "
-        f"runs, assuming that they disagree on {DISCORDANT * 100:.0f} % of the questions{correlation}. Runs that "
-        "disagree on fewer can show smaller differences; `compare` works it out for each pair."
+        f"Planning: {questions}{shared} give 80% power to detect {points:.1f} points, assuming that two runs disagree "
+        f"on {DISCORDANT * 100:.0f}% of the questions{correlation}. If they disagree on fewer, smaller differences are "
+        "detectable; `compare` computes this for each pair."
     )

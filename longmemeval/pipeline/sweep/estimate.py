@@ -128,7 +128,7 @@ def totals_line(estimate: SweepEstimate) -> str:
     lacking = f" Not included, because unknown: {'; '.join(estimate.unknown)}." if estimate.unknown else ""
     before = len(estimate.before_prepare)
     lacking += f" The prompts of {count_of(before, 'run')} are a range until they are prepared." if before else ""
-    return f"Left to do: {estimate.phrase()}; {in_dollars(estimate.spent)} are spent already.{lacking}"
+    return f"Remaining: {estimate.phrase()}. Spent so far: {in_dollars(estimate.spent)}.{lacking}"
 
 
 def _stages(state: SweepState, run: RunPlan, analysed: set[tuple[AnalysisMethod, str]]) -> list[Stage]:

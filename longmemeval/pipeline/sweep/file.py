@@ -215,7 +215,7 @@ def read_sweep_file(path: Path) -> tuple[SweepFile, YamlText]:
 def _what(kind: str, location: Location, message: str) -> str:
     name = field_path(location)
     if kind == "extra_forbidden":
-        return f"There is no field '{name}' in a sweep"
+        return f"Unknown field '{name}' in a sweep file"
     if kind == "missing":
         return f"The field '{name}' is missing"
     if kind == "model_type":

@@ -33,7 +33,7 @@ class Holdout(Struct, frozen=True):
     """Score of the winner where it was chosen."""
     held_out_score: float
     interval: tuple[float, float]
-    """95 % interval of `held_out_score`."""
+    """95% CI of `held_out_score`."""
     others: float
     """Change of the mean of all configurations from one part to the other: how much harder the held-out part is."""
     best: str

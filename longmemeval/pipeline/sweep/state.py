@@ -36,7 +36,7 @@ class SweepState:
     """The state of a sweep: its plan and the files on disk, which are read once, and again after `changed`.
 
     Raises:
-        HarnessError: the data set, its selection or a judge is missing.
+        HarnessError: the dataset, its selection or a judge is missing.
     """
 
     def __init__(self, planned: SweepPlan, folders: Folders) -> None:
@@ -210,7 +210,7 @@ def _subject(manifest: RunManifest) -> dict[str, Any]:
     digest = sha256_text("\n".join(manifest.question_ids))
     return {
         "kind": manifest.kind,
-        "data set content": manifest.dataset["content_sha256"],
+        "dataset content": manifest.dataset["content_sha256"],
         "questions": f"{len(manifest.question_ids)} ({digest[:12]}…)",
     }
 

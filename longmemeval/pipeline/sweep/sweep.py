@@ -260,7 +260,7 @@ class _Session:
             without = len(self._state.unlabelled(planned_run, judge))
             self.newly_judged += left - without
         if without:
-            what = f"{count_of(without, 'answer has', 'answers have')} no label by {spec}"
+            what = f"{count_of(without, 'answer')} could not be graded by {spec}"
             self._failed(planned_run, what, "judge", spec)
 
     @contextmanager
@@ -272,7 +272,7 @@ class _Session:
         """
         model = (spec, options.api_base)
         if model in self._dead:
-            raise EndpointDownError(f"{spec} is not called again: its endpoint was given up before in this sweep")
+            raise EndpointDownError(f"Skipped {spec}: its endpoint failed earlier in this sweep")
         try:
             yield
         except EndpointDownError:
@@ -312,7 +312,7 @@ def _check_estimate(estimate: SweepEstimate, dollars: float | None) -> None:
     """
     known = estimate.dollars - sum(run.answering.work.dollars or 0.0 for run in estimate.before_prepare)
     if dollars is not None and known and estimate.spent + known > dollars:
-        before = f", {in_dollars(estimate.spent, exact=True)} are spent" if estimate.spent else ""
+        before = f", {in_dollars(estimate.spent, exact=True)} is spent" if estimate.spent else ""
         raise HarnessError(
             f"The sweep may cost up to {in_dollars(known, exact=True)} more{before}, and --max-cost is "
             f"{in_dollars(dollars, exact=True)}",

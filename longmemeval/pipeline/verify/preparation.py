@@ -115,7 +115,7 @@ REPORTED = "times and costs of preparing, and what models and services made (pre
 
 
 class DataOf:
-    """The data sets of preparations, each loaded once.
+    """The datasets of preparations, each loaded once.
 
     Args:
         given: the location of the data; None: the catalogue's.
@@ -264,7 +264,7 @@ def _contradictions(fixture: Fixture, held: Iterable[Part[Any]]) -> Iterator[str
     """Yield the contradictions between `meta.json` and its path and parts."""
     meta, path = fixture.meta, fixture.path
     names = (safe_name(meta.dataset.name), safe_name(meta.haystack_id))
-    yield None if names == (path.parent.parent.name, path.name) else "is another data set's or haystack's"
+    yield None if names == (path.parent.parent.name, path.name) else "is another dataset's or haystack's"
     yield None if meta.resource_id == resource_id(meta.haystack_id) else f"names the resource '{meta.resource_id}'"
     for part in held:
         try:

@@ -119,7 +119,7 @@ def verify(
     preparations = _preparations(subject, folders)
     if not preparations:
         _refuse_lost_manifest(folders.results_dir / subject)
-        raise HarnessError(f"There is no run and no preparation '{subject}'", fix=nearest(subject, _subjects(folders)))
+        raise HarnessError(f"Unknown run or preparation '{subject}'", fix=nearest(subject, _subjects(folders)))
     if public_key:
         raise HarnessError(f"'{subject}' is a preparation; only runs are signed", fix="Leave out --public-key")
     known, data = known_parts() | given, DataOf(dataset, folders.data_dir)
@@ -251,7 +251,7 @@ def _run_folder(subject: str, folders: Folders) -> Path | None:
 def _refuse_lost_manifest(folder: Path) -> None:
     if any((folder / name).exists() for name in (ANSWERS, RANKINGS)):
         raise IntegrityError(
-            f"Run '{folder.name}' has no run.json: nothing says how it was made",
+            f"Run '{folder.name}' has no run.json, so its settings are unknown",
             where=str(folder),
             fix="Restore it from a copy",
         )
@@ -448,9 +448,9 @@ def sign(run: str, key_file: Path, *, folders: Folders | None = None) -> Signatu
     verification = verify(run, folders=folders)
     if problems := verification.problems:
         raise IntegrityError(
-            f"Run '{run}' is not signed: {len(problems)} of its checks do not hold",
+            f"Run '{run}' was not signed: {len(problems)} of its checks failed",
             where=problems[0],
-            fix=f"longmemeval verify {run} lists them",
+            fix=f"Run `longmemeval verify {run}` to list them",
         )
     files, checks = file_hashes(folder), check_hashes(folders.results_dir, verification.judge_checks)
     signed = base64.b64encode(key.sign(signed_bytes(run, files, checks))).decode()

@@ -21,7 +21,7 @@ from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.options import ExportFormat
 from longmemeval.settings import Folders
 
-# `export --format csv|jsonl|parquet`: one row per question, for spreadsheets, data frames and data set hubs.
+# `export --format csv|jsonl|parquet`: one row per question, for spreadsheets, data frames and dataset hubs.
 
 TableFormat = Literal["csv", "jsonl", "parquet"]
 
@@ -34,11 +34,11 @@ class TableExport(Struct, frozen=True):
     judges: tuple[str, ...]
     """Judge ids, in the order of their columns."""
     part: str = ""
-    """Number of questions out of the total, and how they were chosen; empty for the whole data set."""
+    """Number of questions out of the total, and how they were chosen; empty for the whole dataset."""
     protocol_note: str = ""
     """The consequence of the benchmark's own protocol for the scores; empty without one."""
     card: str = ""
-    """Path of the data set card next to it; empty for CSV, which has none."""
+    """Path of the dataset card next to it; empty for CSV, which has none."""
 
 
 def export_questions(
@@ -52,17 +52,17 @@ def export_questions(
     """Write `<run_id>.csv`, `.jsonl` or `.parquet`, one row per selected question, answered or not.
 
     The columns are those of `question_columns`; unknown values are empty, or null. CSV is RFC 4180 in UTF-8, safe in a
-    spreadsheet (`core.tables.render.csv`). JSON Lines and Parquet come with a data set card, `README.md`, that
-    describes the run, its grading and each column, with the front matter that data set hubs read.
+    spreadsheet (`core.tables.render.csv`). JSON Lines and Parquet come with a dataset card, `README.md`, that
+    describes the run, its grading and each column, with the front matter that dataset hubs read.
 
     Args:
         run_id: id of a graded run.
         output: the folder for the file; None: a folder with the name of the format in the run's folder.
-        dataset: path or name of the data set with the gold, if it has moved.
+        dataset: path or name of the dataset with the gold, if it has moved.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: there is no such run, it is not graded or holds rankings, its data set is missing, or the extra
+        HarnessError: there is no such run, it is not graded or holds rankings, its dataset is missing, or the extra
             `pandas` is not installed (Parquet).
     """
     folders = folders or Folders()
@@ -86,7 +86,7 @@ def export_questions(
 
 
 def _card(run: Evaluation, file: str, columns: Sequence[FrameColumn]) -> str:
-    """Return the data set card: front matter, what was run, the score, and what each column means."""
+    """Return the dataset card: front matter, what was run, the score, and what each column means."""
     summary, manifest = run.summary, run.manifest
     overall, judge = run.metrics.overall, run.metrics.judge
     name = f"{manifest.run_id}: answers of {summary.memory} on {manifest.dataset['name']}"
@@ -96,14 +96,14 @@ def _card(run: Evaluation, file: str, columns: Sequence[FrameColumn]) -> str:
         "tags": ["longmemeval", "memory", run.asked.benchmark.name],
         "configs": [{"config_name": "default", "data_files": file}],
     }
-    official = "the benchmark's own judge" if judge.official else "NOT the official judge"
+    official = "the benchmark's own judge" if judge.official else "not the official judge"
     facts = {
         "Run": manifest.run_id,
-        "Memory": summary.memory + (" (reads the gold evidence: a ceiling)" if summary.reads_gold else ""),
+        "Memory": summary.memory + (" (control, given the gold evidence: upper bound)" if summary.reads_gold else ""),
         "Model": summary.model,
-        "Data set": f"{manifest.dataset['name']}, content {manifest.dataset['content_sha256'][:16]}",
+        "Dataset": f"{manifest.dataset['name']}, content {manifest.dataset['content_sha256'][:16]}",
         "Questions": summary.part or f"{overall.n:,}",
-        "Score": f"{judge.metric} {percent(overall.accuracy)}, 95 % interval {bounds(overall.interval)}",
+        "Score": f"{judge.metric} {percent(overall.accuracy)}, 95% CI {bounds(overall.interval)}",
         "Judge": f"{judge.id}, {official}",
     }
     about: list[Column[tuple[str, str]]] = [
@@ -119,8 +119,8 @@ def _card(run: Evaluation, file: str, columns: Sequence[FrameColumn]) -> str:
     parts = [
         f"---\n{msgspec.yaml.encode(front).decode()}---",
         f"# {render.escape_markdown(name)}",
-        "One row per question of one run, written by longmemeval. Questions and right answers come from the data "
-        "set: its licence applies to them.",
+        "One row per question of one run, written by longmemeval. Questions and right answers come from the "
+        "dataset: its licence applies to them.",
         render.markdown(tabulate("", about, facts.items())),
         *(f"- {render.escape_markdown(note)}" for note in notes if note),
         render.markdown(tabulate("", meanings, columns)),
@@ -145,7 +145,7 @@ def export_runs(
         run_ids: ids of graded runs; for `trec`, of rankings.
         output: the folder, with a subfolder for each of several runs, so that their files do not collide; None: the
             run's own.
-        dataset: path or name of the data set with the gold, if it has moved.
+        dataset: path or name of the dataset with the gold, if it has moved.
 
     Raises:
         HarnessError: the run is unknown, or lacks what the format needs.

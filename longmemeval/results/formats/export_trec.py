@@ -44,11 +44,11 @@ def export_trec(
     Args:
         run_id: id of a run of `retrieval`.
         output: the folder for the files; None: `trec` in the run's folder.
-        dataset: path or name of the data set with the gold, if it has moved.
+        dataset: path or name of the dataset with the gold, if it has moved.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: there is no such run, it is of another kind or unfinished, or its data set is missing.
+        HarnessError: there is no such run, it is of another kind or unfinished, or its dataset is missing.
         IntegrityError: its rankings have been changed since the run.
     """
     folders = folders or Folders()

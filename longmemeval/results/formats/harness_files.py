@@ -262,13 +262,13 @@ _READERS: Mapping[HarnessFormat, Callable[[bytes, str | None], HarnessResults]] 
 # Answers and labels are taken over unchanged. Such a run has no recalls, prompts, costs or times, and tables say so.
 # A question that the file leaves out counts as not evaluated, as everywhere.
 
-_ASKED_TWICE = "The data set asks every question of this file more than once, and no id says which one is meant"
+_ASKED_TWICE = "The dataset asks every question of this file more than once, and no id says which one is meant"
 _UNNAMED = "unnamed model"
 """The judge of a file that does not name its model."""
 
 
 class HarnessImport(Struct, frozen=True):
-    """The new run, and the mismatches between file and data set."""
+    """The new run, and the mismatches between file and dataset."""
 
     run_id: str
     answered: int
@@ -277,11 +277,11 @@ class HarnessImport(Struct, frozen=True):
     claimed: float | None
     """The score that the file itself claims, between 0 and 1, over its own questions."""
     unknown: tuple[str, ...]
-    """Ids in the file whose question is not in the data set."""
+    """Ids in the file whose question is not in the dataset."""
     ambiguous: tuple[str, ...]
-    """Ids in the file whose question the data set asks more than once, and that do not say which one is meant."""
+    """Ids in the file whose question the dataset asks more than once, and that do not say which one is meant."""
     missing: tuple[str, ...]
-    """Questions of the data set that the file does not answer: they count as not evaluated."""
+    """Questions of the dataset that the file does not answer: they count as not evaluated."""
     unlabelled: tuple[str, ...]
     """Answered questions without a label."""
     metrics: Metrics
@@ -298,7 +298,7 @@ def import_harness(
 ) -> HarnessImport:
     """Make a run from a result file of another harness; its labels become the judgements of an imported judge.
 
-    A question is identified by its id if the data set has that id with the same text, else by its text: each harness
+    A question is identified by its id if the dataset has that id with the same text, else by its text: each harness
     numbers the questions of a conversation in its own way.
 
     Args:
@@ -309,14 +309,14 @@ def import_harness(
 
     Raises:
         HarnessError: the file cannot be read or is of another shape, has two answers to one question, or none to a
-            question of the data set.
+            question of the dataset.
     """
     folders = folders or Folders()
     results = read_results(file, format, cutoff=cutoff)
     matched, unknown, ambiguous = _match_questions(results.answers, dataset.questions())
     if not matched:
-        what = f"No question of this file is in the data set '{dataset.name}'" if unknown else _ASKED_TWICE
-        first, fix = (*unknown, *ambiguous)[0], "Name the data set of the file with --dataset"
+        what = f"No question of this file is in the dataset '{dataset.name}'" if unknown else _ASKED_TWICE
+        first, fix = (*unknown, *ambiguous)[0], "Name the dataset of the file with --dataset"
         raise HarnessError(f"{what} (first: '{first}')", where=str(file), fix=fix)
     _check_once(matched, file)
     lines = [HypothesisLine(name, answer.hypothesis) for name, answer in matched]
@@ -358,9 +358,9 @@ def import_harness(
 def _match_questions(
     answers: Iterable[HarnessAnswer], questions: Iterable[Question]
 ) -> tuple[list[tuple[str, HarnessAnswer]], list[str], list[str]]:
-    """Return the answers with their question ids in the data set, and the file's ids of the other questions.
+    """Return the answers with their question ids in the dataset, and the file's ids of the other questions.
 
-    Of the other ids, the first list has those of questions that are not in the data set, the second ambiguous ones.
+    Of the other ids, the first list has those of questions that are not in the dataset, the second ambiguous ones.
     """
     by_text: dict[str, list[str]] = {}
     for question in questions:
@@ -371,7 +371,7 @@ def _match_questions(
     for answer in answers:
         fitting = by_text.get(_same(answer.question), [])
         if len(fitting) > 1:
-            # The data set asks this text more than once: harnesses number alike, but join parts of an id differently.
+            # The dataset asks this text more than once: harnesses number alike, but join parts of an id differently.
             alike = [name for name in fitting if _letters(name) == _letters(answer.question_id)]
             fitting = [answer.question_id] if answer.question_id in fitting else alike or fitting
         if len(fitting) == 1:

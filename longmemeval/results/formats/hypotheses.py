@@ -56,13 +56,13 @@ class HypothesisLine(Struct, frozen=True, omit_defaults=True):
 
 
 class Adopted(Struct, frozen=True):
-    """The run made from a file, and the mismatches between file and data set."""
+    """The run made from a file, and the mismatches between file and dataset."""
 
     run_id: str
     lines: dict[str, HypothesisLine]
     """Lines of the selected questions only, by question id."""
     unknown: tuple[str, ...]
-    """Question ids in the file that are not in the data set."""
+    """Question ids in the file that are not in the dataset."""
     missing: tuple[str, ...]
     """Selected questions without a hypothesis: they count as not evaluated."""
     repeated: dict[str, int]
@@ -81,7 +81,7 @@ def adopt_hypotheses(
 
     Args:
         file: the hypothesis file; other fields of a line are ignored.
-        dataset: the data set of the questions; every selected one counts, answered or not.
+        dataset: the dataset of the questions; every selected one counts, answered or not.
         results_dir: folder of the new run; adopting the same file again changes nothing.
         selection: the questions that were to be answered.
         run_id: None: made from the file's name and a hash of its content, the data and the selection.
@@ -112,7 +112,7 @@ def adopt_lines(
     """Make a run from answers; arguments and errors as for `adopt_hypotheses`.
 
     Args:
-        lines: the answers; those to questions that the data set does not have are left out.
+        lines: the answers; those to questions that the dataset does not have are left out.
         digest: hash of everything that determines the answers.
         settings: the known settings of the run; unknown questions are added to those it lists.
     """
@@ -128,9 +128,9 @@ def adopt_lines(
     unknown = (*settings.unknown_questions, *(name for name in hypotheses if name not in known))
     if not known.intersection(hypotheses):
         raise HarnessError(
-            f"No question id of this file is in the data set '{dataset.name}' (first: '{unknown[0]}')",
+            f"No question id of this file is in the dataset '{dataset.name}' (first: '{unknown[0]}')",
             where=str(file),
-            fix="Name the data set of the file with --dataset",
+            fix="Name the dataset of the file with --dataset",
         )
     adopted = Adopted(
         run_id=run_id,
@@ -184,7 +184,7 @@ def _check_same(before: RunManifest, new: RunManifest) -> None:
     same = before.settings == new.settings and before.question_ids == new.question_ids
     if not same or before.dataset["content_sha256"] != new.dataset["content_sha256"]:
         raise HarnessError(
-            f"Run '{before.run_id}' was made from another file, data set or selection",
+            f"Run '{before.run_id}' was made from another file, dataset or selection",
             fix="Choose another --run-id",
         )
 
@@ -240,14 +240,14 @@ _UNNAMED = "unnamed model"
 
 
 class Imported(Struct, frozen=True):
-    """The new run, and the mismatches between file and data set."""
+    """The new run, and the mismatches between file and dataset."""
 
     run_id: str
     answered: int
     unknown: tuple[str, ...]
-    """Question ids of the file that are not in the data set."""
+    """Question ids of the file that are not in the dataset."""
     missing: tuple[str, ...]
-    """Questions of the data set that the file does not answer: they count as not evaluated."""
+    """Questions of the dataset that the file does not answer: they count as not evaluated."""
     repeated: tuple[str, ...]
     """Questions that are in the file twice: the official script counts them twice, the run once."""
     unlabelled: tuple[str, ...]
@@ -265,7 +265,7 @@ def import_official(
 
     Args:
         file: JSONL or one JSON list.
-        dataset: the data set of the questions; its haystacks may be empty.
+        dataset: the dataset of the questions; its haystacks may be empty.
         run_id: None: made from the file's name and a hash.
 
     Raises:
@@ -298,7 +298,7 @@ def _script_stops(adopted: Adopted, metrics: Metrics, benchmark: Benchmark) -> I
     if adopted.unlabelled_lines:
         yield f"{count_of(adopted.unlabelled_lines, 'line has', 'lines have')} no label"
     if adopted.unknown:
-        yield f"{count_of(len(adopted.unknown), 'question is', 'questions are')} not in the data set"
+        yield f"{count_of(len(adopted.unknown), 'question is', 'questions are')} not in the dataset"
 
 
 def _take_over(
@@ -342,7 +342,7 @@ class OfficialExport(Struct, frozen=True):
     """The log of each judge."""
     answers: int
     part: str
-    """Number of questions out of the total, and how they were chosen; empty for the whole data set."""
+    """Number of questions out of the total, and how they were chosen; empty for the whole dataset."""
     unanswered: tuple[str, ...]
     """Questions without an answer: they have no line in the files, and the official script does not notice."""
     later_gradings: tuple[str, ...]
@@ -359,10 +359,10 @@ def export_official(
     Args:
         run_id: id of a run with answers.
         output: the folder; None: `official` in the run's folder.
-        dataset: path or name of the data set with the gold, if it has moved.
+        dataset: path or name of the dataset with the gold, if it has moved.
 
     Raises:
-        HarnessError: there is no such run, it holds rankings, or its data set is missing.
+        HarnessError: there is no such run, it holds rankings, or its dataset is missing.
         IntegrityError: its files have been changed since the run, or do not give the stored scores.
     """
     folders = folders or Folders()

@@ -252,11 +252,11 @@ def export_inspect(
         run_ids: ids of graded runs.
         output: the folder; None: `inspect` in the folder of a log's first run.
         format: `inspect`, a `.eval` file; `inspect-json`, one JSON document.
-        dataset: path or name of the data set with the gold, if it has moved.
+        dataset: path or name of the dataset with the gold, if it has moved.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: there is no such run, it is not graded or holds rankings, or its data set is missing.
+        HarnessError: there is no such run, it is not graded or holds rankings, or its dataset is missing.
         IntegrityError: its files have been changed since the run.
     """
     folders = folders or Folders()
@@ -448,7 +448,7 @@ def _score(judgement: Judgement | None, answer: Answer | None) -> LogScore:
 
 
 class _Recalled:
-    """The texts that a run recalled, looked up in the data set; holds one haystack at a time."""
+    """The texts that a run recalled, looked up in the dataset; holds one haystack at a time."""
 
     def __init__(self, run: Evaluation) -> None:
         self._dataset = run.asked.dataset
@@ -470,7 +470,7 @@ class _Recalled:
     def _text(self, message_id: str) -> str:
         message = self._history.get(message_id)
         if message is None:
-            return f"[{message_id}: not a message of the data set]"
+            return f"[{message_id}: not a message of the dataset]"
         return f"[{message.created_at:%Y-%m-%d %H:%M}, {message.speaker or message.role}] {message.content}"
 
 

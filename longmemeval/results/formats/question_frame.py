@@ -147,7 +147,7 @@ def _cost(answer: Answer) -> float | None:
 
 
 _ASKED = (
-    FrameColumn("question_id", lambda row: row.question.question_id, meaning="Id in the data set"),
+    FrameColumn("question_id", lambda row: row.question.question_id, meaning="Id in the dataset"),
     FrameColumn("question", lambda row: row.question.text, meaning="Text of the question"),
     FrameColumn(
         "question_date", lambda row: row.question.date_text, meaning="Date on which it is asked, as written in the data"
@@ -166,7 +166,7 @@ _ANSWERED = (
     FrameColumn(
         "status",
         lambda row: row.answer.status if row.answer else "missing",
-        meaning="ok; error: the question failed; missing: there is no answer",
+        meaning="ok; error: the question failed; missing: no answer",
     ),
 )
 _LOST = FrameColumn(
@@ -206,4 +206,4 @@ _SENT = (
         "recall_ms", lambda answer: answer.recall_ms, "number", "Milliseconds until the memory had recalled"
     ),
 )
-_ERROR = _answer_column("error", lambda answer: answer.error, "text", "Reason why there is no answer")
+_ERROR = _answer_column("error", lambda answer: answer.error, "text", "Reason for a missing answer")

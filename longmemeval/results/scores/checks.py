@@ -48,9 +48,9 @@ def refuse(files: RunFiles, outcomes: Iterable[str | None], remedy: str = "Resto
     if problem is None:
         return
     raise IntegrityError(
-        f"Run '{files.folder.name}' cannot be relied on: {problem}",
+        f"Run '{files.folder.name}' failed verification: {problem}",
         where=str(files.folder),
-        fix=f"{remedy}. `longmemeval verify {files.folder.name}` names everything that does not hold",
+        fix=f"{remedy}. `longmemeval verify {files.folder.name}` lists all failed checks",
     )
 
 

@@ -99,7 +99,7 @@ def test_a_download_that_was_cut_goes_on_where_it_was(entry: CatalogueEntry, ser
     assert 0 < there < FILES
     # Part of a data set is never taken for all of it.
     assert status(tmp_path) == "in part"
-    with pytest.raises(DataError, match="is here only in part") as partly:
+    with pytest.raises(DataError, match="is only partly downloaded") as partly:
         load_dataset("beam-100k", tmp_path)
     assert "datasets download beam-100k" in partly.value.fix
     server.refuse_after, before, told = None, server.packs, list[tuple[int, int]]()

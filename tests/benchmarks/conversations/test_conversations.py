@@ -130,7 +130,7 @@ Change = Callable[[list[Any]], None]
         (
             EXPORTS[1],
             lambda records: records[0].pop("chat_messages"),
-            "The conversation has no known form (export.json",
+            "Unrecognised conversation format (export.json",
         ),
         (
             EXPORTS[1],
@@ -154,9 +154,9 @@ def test_a_fault_is_named_by_record_and_field(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("date,speaker\n2026-01-01,Ana\n", "There is no 'text' (export.csv, line 2)"),
+        ("date,speaker\n2026-01-01,Ana\n", "The column 'text' is missing (export.csv, line 2)"),
         ("date,speaker,text\n2026-01-01,Ana,Hi\n1 May,Ana,Hi\n", "'1 May' is not a date (export.csv, line 3, date)"),
-        ("", "There is no message with text"),
+        ("", "The exports hold no message with text"),
     ],
 )
 def test_faults_of_a_csv(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

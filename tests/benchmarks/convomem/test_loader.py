@@ -211,13 +211,13 @@ def test_evidence_texts_said_in_another_conversation_do_not_count(tmp_path: Path
 
 def test_unknown_ids_are_told_with_the_nearest(tmp_path: Path) -> None:
     dataset = open_case(tmp_path, files.batched_case())
-    with pytest.raises(DataError, match=rf"no haystack 'user'.*{CASE}"):
+    with pytest.raises(DataError, match=rf"Unknown haystack 'user'.*{CASE}"):
         dataset.haystack("user")
-    with pytest.raises(DataError, match=rf"no question '{CASE}/q2'.*Did you mean '{CASE}/q\d'"):
+    with pytest.raises(DataError, match=rf"Unknown question '{CASE}/q2'.*Did you mean '{CASE}/q\d'"):
         dataset.gold(f"{CASE}/q2")
-    with pytest.raises(DataError, match=rf"no question '{CASE}/q00'"):
+    with pytest.raises(DataError, match=rf"Unknown question '{CASE}/q00'"):
         dataset.gold(f"{CASE}/q00")
-    with pytest.raises(DataError, match=rf"no question 'x'.*{CASE}/q0"):
+    with pytest.raises(DataError, match=rf"Unknown question 'x'.*{CASE}/q0"):
         dataset.gold("x")
 
 

@@ -59,7 +59,7 @@ def test_it_ranks_turns_unless_told_otherwise_and_verifies(prepared: tuple[Locom
 def test_what_it_does_not_take_is_refused(prepared: tuple[LocomoDataset, Folders]) -> None:
     dataset, folders = prepared
     for options, message in (
-        (RetrievalOptions(protocol="official", log=Path("x")), "--log is for official protocols with a corpus"),
+        (RetrievalOptions(protocol="official", log=Path("x")), "--log is for official protocols with their own corpus"),
         (RetrievalOptions(protocol="official", measures=("mrr",)), "its own measures and cutoffs"),
     ):
         with pytest.raises(HarnessError, match=message):

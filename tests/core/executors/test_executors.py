@@ -178,7 +178,7 @@ def test_an_executor_that_fails_is_named() -> None:
 
 def test_names_of_executors() -> None:
     assert isinstance(EXECUTORS.get("threads"), Executor)
-    with pytest.raises(HarnessError, match=r"no executor 'thread'. Did you mean 'threads'"):
+    with pytest.raises(HarnessError, match=r"Unknown executor 'thread'. Did you mean 'threads'"):
         EXECUTORS.get("thread")
     with pytest.raises(HarnessError, match="is a function, not a Executor"):
         EXECUTORS.get(f"{__name__}:square")

@@ -66,7 +66,7 @@ def test_without_the_extra(name: str, module: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_executor_of_this_machine_takes_no_address() -> None:
-    with pytest.raises(HarnessError, match="takes no address"):
+    with pytest.raises(HarnessError, match="does not take an address"):
         executor_named("threads@tcp://127.0.0.1:1")
 
 

@@ -57,7 +57,7 @@ def test_an_executor_of_another_package_gives_the_same_files(tmp_path: Path) -> 
     assert done.keys() == wanted.keys()
     assert {name for name in done if done[name] != wanted[name]} <= {"results/r/run.json"}
     told = longmemeval(*PREPARE, *by_plain, cwd=outside, code=2).stderr
-    assert "There is no executor 'plain'" in told
+    assert "Unknown executor 'plain'" in told
 
 
 class Detached:

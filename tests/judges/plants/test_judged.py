@@ -79,8 +79,8 @@ def test_a_file_of_a_user_s(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kind": "statd"}, "line 1: 'statd' is no kind of right answer"),
-        ({"correct": False}, "line 1: 'stated' is no kind of wrong answer"),
+        ({"kind": "statd"}, "line 1: 'statd' is not a kind of right answer"),
+        ({"correct": False}, "line 1: 'stated' is not a kind of wrong answer"),
         ({"correct": "yes"}, "line 1: "),
         ({"label": True}, "line 1: "),
     ],

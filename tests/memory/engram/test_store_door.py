@@ -92,9 +92,11 @@ def test_what_is_wrong_with_a_store_is_told(own_module: Path) -> None:
     place = namespace("a", "a", own_module)
     with pytest.raises(HarnessError, match="Did you mean 'postgres'"):
         open_facts("posgres", place)
-    with pytest.raises(HarnessError, match=r"'qdrant' keeps no facts. Valid: embedded, falkordb, ladybug, postgres"):
+    with pytest.raises(
+        HarnessError, match=r"'qdrant' does not keep facts. Valid: embedded, falkordb, ladybug, postgres"
+    ):
         open_facts("qdrant", place)
-    with pytest.raises(HarnessError, match="keeps no vectors"):
+    with pytest.raises(HarnessError, match="does not keep vectors"):
         open_vectors("own_stores:Facts", place)
     with pytest.raises(HarnessError, match="Install a_client_nobody_has"):
         open_facts("needy_store:KIND", place)

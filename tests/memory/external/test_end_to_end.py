@@ -163,7 +163,7 @@ def two_haystacks(folder: Path) -> None:
         (
             "[os.write(int(one), b'no json' + bytes([10])) for one in os.listdir('/proc/self/fd') if int(one) > 2"
             " and os.path.exists(f'/proc/self/fd/{one}') and 'pipe' in os.readlink(f'/proc/self/fd/{one}')]",
-            "wrote what is no message of the protocol",
+            "wrote a line that is not a message of the protocol",
         ),
         ("raise ValueError('a bad day')", ""),
     ],
@@ -181,7 +181,7 @@ def test_a_haystack_that_fails_keeps_its_questions_and_no_other(fault: str, told
         lost = "q1: 1 of 3 batches failed: faulty.py, line 10: ValueError: a bad day"
         assert f"{lost}. The next prepare tries again" in shown
         return
-    assert "1 of 2 haystacks failed: their questions count as unanswered." in shown
+    assert "1 of 2 haystacks failed; their questions count as unanswered." in shown
     done = longmemeval(*RUN, *words, "--run-id", "r", cwd=folder, code=1)
     assert "q1" in done.stderr
     answers = {one["question_id"]: one for one in json_lines(folder / "results" / "r" / "answers.jsonl")}
@@ -256,7 +256,7 @@ def test_reading_changes_nothing_and_the_manifest_tells_of_the_service(folder: P
         longmemeval(*RUN, *words, "--run-id", name, cwd=folder)
     answers = [json_lines(folder / f"results/{one}/answers.jsonl")[0] for one in ("a", "b")]
     assert answers[0]["recall_ids"] == answers[1]["recall_ids"] != []
-    assert "checks hold" in longmemeval("verify", "d/default", cwd=folder).stdout
+    assert "checks passed" in longmemeval("verify", "d/default", cwd=folder).stdout
     (name,) = (path.name for path in (folder / "prepared-data/d/default/q1").iterdir() if path.name.startswith("Wri"))
     settings = json.loads((folder / "results/a/run.json").read_text())["settings"]
     assert settings["not_reproducible"] == [name]
@@ -364,7 +364,7 @@ def test_parts_made_by_other_code_of_the_class_are_neither_measured_nor_passed_o
     assert told in longmemeval("inspect", "q1", *asked, cwd=folder).stdout
     assert not (folder / "results" / "r").exists()
     # The part of the earlier code is read by nothing but runs of it, and is as it was.
-    assert "checks hold" in longmemeval("verify", "d", cwd=folder).stdout
+    assert "checks passed" in longmemeval("verify", "d", cwd=folder).stdout
     # The remedy works as it is printed.
     remedy = " ".join(refused.stderr.split()).split("`longmemeval ")[1].split("`")[0]
     assert "--force" not in remedy
@@ -372,13 +372,13 @@ def test_parts_made_by_other_code_of_the_class_are_neither_measured_nor_passed_o
     assert len(list((folder / "prepared-data" / "d" / "default" / "q1").glob("MyMemory-*"))) == 2
     longmemeval(*RUN, "--run-id", "r", *asked, cwd=folder)
     whole = longmemeval("verify", "r", "d", cwd=folder)
-    assert whole.stdout.count("checks hold") == 2
+    assert whole.stdout.count("checks passed") == 2
     assert "source_sha256" not in whole.stderr
     # An edit after the run: what the run measured stands, and it is said that this is not the code here.
     with (folder / "mymem.py").open("a") as file:
         file.write("raise SystemExit('not to be run by verify')\n")
     since = longmemeval("verify", "r", cwd=folder)
-    assert "checks hold" in since.stdout
+    assert "checks passed" in since.stdout
     assert "The code of 'mymem:MyMemory' has changed since the run (source_sha256: was" in " ".join(
         since.stderr.split()
     )
@@ -424,7 +424,7 @@ def test_prepare_that_prepared_nothing_is_no_success(broken: str, folder: Path) 
     else:
         assert "Prepared 1 of 2 haystacks in " in done.stdout
     assert done.stderr.count("Failed: q") == (2 if broken == "all" else 1)
-    assert "the same command tries them again" in done.stderr
+    assert "rerun the same command" in done.stderr
     told = json.loads(
         longmemeval("prepare", "--dataset", "d.json", "--memory", memory, "--json", cwd=folder, code=1).stdout
     )

@@ -77,8 +77,11 @@ FAULTS = {
     ),
     "os.close(0); time.sleep(60)": ("closed its input", "gone"),
     "os.kill(os.getpid(), 9)": ("was killed by signal 9", "gone"),
-    "print('loading model …', flush=True); time.sleep(60)": ("wrote what is no message .*loading model …", "garbage"),
-    "reply({}, 99); time.sleep(60)": ("answered what was not asked: .*99", "garbage"),
+    "print('loading model …', flush=True); time.sleep(60)": (
+        "wrote a line that is not a message .*loading model …",
+        "garbage",
+    ),
+    "reply({}, 99); time.sleep(60)": ("answered a request that was never sent: .*99", "garbage"),
     "reply({'batch_ids': 'all'})": (
         "result of open does not follow the protocol: .*batch_ids",
         "garbage",

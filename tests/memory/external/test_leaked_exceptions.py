@@ -193,5 +193,5 @@ def test_ctrl_c_while_a_method_is_at_work_still_wins(tmp_path: Path, workers: tu
     _, told = process.communicate(LIMIT_S)
     assert (process.returncode, told) == (
         130,
-        "Interrupted. Finished work is kept; run the same command to continue.\n",
+        "Interrupted. Finished work is kept. Rerun the same command to continue.\n",
     )

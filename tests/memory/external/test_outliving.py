@@ -97,7 +97,7 @@ def ended(folder: Path, number: int, *command: str) -> str:
 
 def sentence(number: int) -> str:
     by = "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"
-    return f"Interrupted{by}. Finished work is kept; run the same command to continue.\n"
+    return f"Interrupted{by}. Finished work is kept. Rerun the same command to continue.\n"
 
 
 @pytest.mark.variants

@@ -18,10 +18,10 @@ def test_time_outs_are_changed_by_method(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("ad=3", r"There is no time-out 'ad' .*LONGMEMEVAL_MEMORY_TIMEOUTS.*add"),
-        ("attempts=3", "There is no time-out 'attempts'"),
-        ("add", "The time-out 'add' needs a number of seconds"),
-        ("add=soon", "The time-out 'add=soon' needs a number of seconds"),
+        ("ad=3", r"Unknown timeout 'ad' .*LONGMEMEVAL_MEMORY_TIMEOUTS.*add"),
+        ("attempts=3", "Unknown timeout 'attempts'"),
+        ("add", "The timeout 'add' needs a number of seconds"),
+        ("add=soon", "The timeout 'add=soon' needs a number of seconds"),
         ("add=0", "needs a number of seconds"),
         ("add=inf", "needs a number of seconds"),
         ("add=nan", "needs a number of seconds"),

@@ -48,7 +48,7 @@ def test_a_folder_takes_the_place_of_the_shipped_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("summary:", "sumary:", "no key 'sumary' there (plant.yaml, line 3: sumary). Did you mean 'summary'?"),
+        ("summary:", "sumary:", "Unknown key 'sumary' (plant.yaml, line 3: sumary). Did you mean 'summary'?"),
         ("embed:", "embedd:", "Did you mean 'embed'?"),
         ("required: true,", "requird: true,", "(plant.yaml, line 5: fields.plant.requird). Did you mean 'required'?"),
         (
@@ -57,12 +57,12 @@ def test_a_folder_takes_the_place_of_the_shipped_ones(tmp_path: Path) -> None:
             "'chioce' (plant.yaml, line 6: fields.place.type). Did you mean 'choice'?",
         ),
         ("type: date", "type: text, choices: [a]", "`choices` are required for a field of `type: choice`"),
-        ("{plant}[,", "{plnt}[,", "embed: there is no 'plnt' (plant.yaml). Did you mean 'plant'?"),
+        ("{plant}[,", "{plnt}[,", "embed: unknown name 'plnt' (plant.yaml). Did you mean 'plant'?"),
         ("[, {place}]", "[, {place}", "embed: square brackets must pair"),
-        ("<I did>", "<I dit>", "rules[0].match: there is no word 'I dit' (plant.yaml). Did you mean 'I did'?"),
+        ("<I did>", "<I dit>", "rules[0].match: unknown word 'I dit' (plant.yaml). Did you mean 'I did'?"),
         ("(?:an?|some)", "(?:an?|some", "rules[0].match: missing ), unterminated subpattern"),
-        ('fields: {plant: "{plant}"}', 'fields: {plat: "{plant}"}', "rules[0].fields: there is no 'plat'"),
-        ('fields: {plant: "{plant}"}', 'fields: {plant: "{kind}"}', "rules[0].fields.plant: there is no 'kind'"),
+        ('fields: {plant: "{plant}"}', 'fields: {plat: "{plant}"}', "rules[0].fields: unknown name 'plat'"),
+        ('fields: {plant: "{plant}"}', 'fields: {plant: "{kind}"}', "rules[0].fields.plant: unknown name 'kind'"),
         ('fields: {plant: "{plant}"}', "fields: {place: indoors}", "the required field 'plant' is not set"),
         ("prompt: Write down the plants.", "", "The key 'prompt' is missing"),
         ("name: plant", "name: My Plant", "a name has small letters, digits and hyphens"),
@@ -71,13 +71,13 @@ def test_a_folder_takes_the_place_of_the_shipped_ones(tmp_path: Path) -> None:
         (
             "\nname:",
             "\nextends: temporal-events\nname:",
-            "no shipped node 'temporal-events' (plant.yaml, line 2: extends)",
+            "Unknown shipped node 'temporal-events' (plant.yaml, line 2: extends)",
         ),
         ("\nname:", "\n- name:", "The node is not YAML"),
-        ("rules:", "filters: {time: place}\nrules:", "filters.time: 'place' is no field of type date"),
-        ("rules:", "filters: {people: [owner]}\nrules:", "filters.people: there is no 'owner'"),
+        ("rules:", "filters: {time: place}\nrules:", "filters.time: 'place' is not a field of type date"),
+        ("rules:", "filters: {people: [owner]}\nrules:", "filters.people: unknown name 'owner'"),
         ("rules:", "words: {a: <b>, b: <a>}\npick: {place: {indoors: <a>}}\nrules:", "refer to each other in a circle"),
-        ("rules:", "pick: {place: {garden: x}}\nrules:", "pick.place: there is no 'garden'"),
+        ("rules:", "pick: {place: {garden: x}}\nrules:", "pick.place: unknown name 'garden'"),
     ],
 )
 def test_what_is_wrong_is_told_with_file_key_and_nearest_name(old: str, new: str, told: str) -> None:

@@ -191,7 +191,7 @@ def from_prepare_to_a_table(tried: Tried) -> str:
     for number, one in enumerate(records):
         assert (f"coat {number}" in asked) == (one["question_id"] not in there)
     everything = len(server.requests)
-    assert "Nothing to do" in tried.call("prepare", "--dataset", "d.json").stdout
+    assert "Already prepared" in tried.call("prepare", "--dataset", "d.json").stdout
     assert len(server.requests) == everything
     tried.call("run", "--dataset", "d.json", "--model", "offline/extractive", "--run-id", "product")
     assert [one["status"] for one in tried.answers("product")] == ["ok"] * 3

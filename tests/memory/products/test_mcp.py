@@ -169,7 +169,7 @@ def test_what_the_server_does_not_have(
 def test_without_a_mapping_it_says_how_to_name_one(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"'mcp' needs a file.*Write --memory mcp:FILE\.toml"):
         resolve_configuration("mcp")
-    with pytest.raises(HarnessError, match=r"needs a file, and there is none \(.*gone\.toml\)"):
+    with pytest.raises(HarnessError, match=r"needs a file, which does not exist \(.*gone\.toml\)"):
         resolve_configuration(f"mcp:{tmp_path / 'gone.toml'}")
     assert MEMORIES.get("mcp").label == "mcp"
 

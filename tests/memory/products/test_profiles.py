@@ -73,7 +73,7 @@ def test_a_budget_takes_the_place_of_a_profiles_number() -> None:
     ("memory", "profile", "said"),
     [
         ("graphiti", "vendors", r"'graphiti' has no profile 'vendors'.*Did you mean 'vendor'"),
-        ("langmem", "vendor", r"cannot be had.*publish no benchmark; use profile=product"),
+        ("langmem", "vendor", r"is not available.*publish no benchmark; use profile=product"),
         ("mcp:x.toml", "vendor", r"'mcp' has no profile 'vendor'.*profiles.toml"),
     ],
 )

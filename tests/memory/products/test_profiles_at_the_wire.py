@@ -90,7 +90,7 @@ def test_a_search_setting_asks_for_no_new_ingestion(with_product: Callable[[str]
         tried.call("prepare", "--dataset", "d.json")
         paid, usual = len(server.chat_requests), list(tried.words)
         tried.words = [*usual, "--set", "reranker=cross_encoder"]
-        assert "Nothing to do" in tried.call("prepare", "--dataset", "d.json").stdout
+        assert "Already prepared" in tried.call("prepare", "--dataset", "d.json").stdout
         tried.call("run", "--dataset", "d.json", "--model", "offline/extractive", "--run-id", "r")
         assert all(one.body.get("logprobs") for one in server.chat_requests[paid:])
         assert len(server.chat_requests) > paid

@@ -201,8 +201,8 @@ def test_questions_are_analysed_by_batch_and_what_is_cached_is_not_sent(
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("offline/extractive", "answers at once and for free. Leave out --batch"),
-        ("ollama/llama3.1", "LiteLLM offers no batches of ollama"),
+        ("offline/extractive", "runs locally at no cost; --batch does not apply. Leave out --batch"),
+        ("ollama/llama3.1", "LiteLLM does not support batches for ollama"),
     ],
 )
 def test_models_without_batches_are_refused_before_anything_is_written(
@@ -219,7 +219,7 @@ def test_an_endpoint_without_batches_is_named(of_eight: Questions, monkeypatch: 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     with ModelServer() as plain:
         options = RunOptions(run_id="r", model_options=patience(plain), batch=BATCH)
-        with pytest.raises(FatalModelError, match="offers no batches"):
+        with pytest.raises(FatalModelError, match="does not support batches"):
             run(dataset, "last-k", PRICED, options=options, folders=folders)
 
 

@@ -114,7 +114,7 @@ def test_signatures_are_checked_with_the_keys_of_who_makes_the_board(folders: Fo
     page = board_page(board)
     assert f"ann, key {signers['best'].key[:16]}…" in page
     assert f"key {signers['close'].key[:16]}…, not checked" in page
-    with pytest.raises(HarnessError, match="There is no such folder"):
+    with pytest.raises(HarnessError, match=r"folder.* does not exist"):
         make_board([folders.results_dir], datasets=data, keys=tmp_path / "none", folders=folders)
 
 
@@ -147,13 +147,13 @@ def test_data_comes_from_here_and_shards_do_not_count(folders: Folders) -> None:
     board = make_board([folders.results_dir], folders=folders).board
     told = {one.submission: one.reason for one in board.apart}
     assert told["results/best"] == "is shard 1/2; the merged run is what counts"
-    assert told["results/worst"] == "Its data set 'colours' is not in the catalogue; --dataset FILE names it"
+    assert told["results/worst"] == "Its dataset 'colours' is not in the catalogue; --dataset FILE names it"
     # Not even where the manifest calls its own file by a name of the catalogue.
     close = read_manifest(folders.results_dir / "close")
     write_manifest(folders.results_dir / "close", structs.replace(close, dataset=close.dataset | {"name": "sample"}))
     board = make_board([folders.results_dir / "close"], folders=folders).board
     assert [one.reason for one in board.apart] == ["It answered other data than sample of the catalogue"]
-    with pytest.raises(HarnessError, match="There is no such folder"):
+    with pytest.raises(HarnessError, match=r"folder.* does not exist"):
         make_board([folders.results_dir / "nobody"], folders=folders)
 
 
@@ -194,6 +194,6 @@ def test_command_line(folders: Folders, tmp_path: Path, command: Command) -> Non
     (folders.results_dir / "gold" / "run.json").write_text("{")
     asked = f"board build {folders.results_dir} -o {tmp_path}/board -d {tmp_path}/colours.json"
     done = command(asked)
-    assert (done.code, "4 ranked runs, 0 without a rank, 1 listed apart" in done.stdout) == (0, True)
+    assert (done.code, "4 ranked runs, 0 without a rank, 1 listed separately" in done.stdout) == (0, True)
     assert "results/gold: " in done.stderr
     assert json.loads(command(f"{asked} --json").stdout)["format"] == 1

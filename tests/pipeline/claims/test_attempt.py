@@ -120,7 +120,7 @@ def test_what_cannot_be_tried_says_why(tmp_path: Path) -> None:
     (claim,) = claims_of(write(tmp_path, cannot="It is not public."))
     with pytest.raises(HarnessError, match="cannot be tried: It is not public"):
         try_claim(claim, folders=folders_in(tmp_path))
-    with pytest.raises(HarnessError, match="no question type 'singlehop'"):
+    with pytest.raises(HarnessError, match="question type 'singlehop'"):
         ClaimTrial(planted(tmp_path, 0.5, types=["singlehop"]), Changes(), folders=folders_in(tmp_path))
 
 

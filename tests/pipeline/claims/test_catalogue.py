@@ -43,7 +43,7 @@ def test_a_claim_is_found_by_a_part_of_its_id() -> None:
     assert claim_named(whole).id == whole
     with pytest.raises(HarnessError, match=r"claims are called 'paper'.*Name one of them"):
         claim_named("paper")
-    with pytest.raises(HarnessError, match=f"no claim '{whole}x'.*Did you mean '{whole}'"):
+    with pytest.raises(HarnessError, match=f"Unknown claim '{whole}x'.*Did you mean '{whole}'"):
         claim_named(f"{whole}x")
 
 
@@ -77,11 +77,11 @@ def write(folder: Path, name: str = "mine.yaml", **changes: object) -> Path:
         ({"rows": [ROW | {"value": None}]}, "no value and no parts.*row one|row one.*no value"),
         ({"rows": [ROW, ROW]}, "Two rows have the id 'one'"),
         ({"rows": []}, "at least 1 item"),
-        ({"benchmark": "locomoco"}, r"no benchmark 'locomoco'.*Did you mean 'locomo'"),
+        ({"benchmark": "locomoco"}, r"Unknown benchmark 'locomoco'.*Did you mean 'locomo'"),
         ({"judge": None}, "has no judge"),
         ({"comment": "x"}, r"comment.*Valid"),
         ({"rows": [ROW | {"reder": "x"}]}, r"rows\[0\]\.reder.*Did you mean 'reader'"),
-        ({"settings": None}, "neither how it is tried nor why it cannot be"),
+        ({"settings": None}, "neither `settings` nor `cannot`"),
         ({"settings": {"dataset": "d", "memory": "m", "modell": "x"}}, r"settings.*modell.*Did you mean 'model'"),
         ({"settings": {"dataset": "d", "memory": "m", "prompt_tokens": "many"}}, "prompt_tokens"),
         ({"source": {"title": "p", "hand": "second"}}, "'first' or 'third'"),

@@ -28,7 +28,8 @@ def test_verdicts_follow_from_the_figures_beside_them() -> None:
         found = Measured(float(value) / 100, (float(low) / 100, float(high) / 100), int(n.replace(",", "")))
         finding = verdict_on(claim, found).finding
         # Figures on the page are rounded: what stands on an edge may fall to either side.
-        assert told.startswith(finding), (identifier, finding)
+        shown = {"cannot be told": "inconclusive"}.get(finding, finding)
+        assert told.startswith(shown), (identifier, finding)
 
 
 def test_enough_can_be_tried() -> None:

@@ -59,7 +59,7 @@ def test_too_few_questions_tell_nothing(claim: Claim) -> None:
     assert verdict.finding == "cannot be told"
     assert verdict.needed is not None
     assert verdict.needed > 50
-    assert verdict.text == f"cannot be told with 50 questions; {verdict.needed} would"
+    assert verdict.text == f"inconclusive with 50 questions; about {verdict.needed} are needed"
     lucky = verdict_on(claim, measured(42, 50))
     assert lucky.finding == "cannot be told"
     # So far off that even fifty are enough.
@@ -68,7 +68,7 @@ def test_too_few_questions_tell_nothing(claim: Claim) -> None:
 
 def test_a_claim_on_few_questions_cannot_be_told_by_any_number(claim: Claim) -> None:
     told = verdict_on(structs.replace(claim, n=40), measured(820, 1000)).text
-    assert told == "cannot be told with 1,000 questions; no number would"
+    assert told == "inconclusive with 1,000 questions; no number is enough"
 
 
 def test_all_questions_of_the_claim_tell_where_no_other_number_does(claim: Claim) -> None:

@@ -271,7 +271,7 @@ def test_what_is_no_graded_run_is_refused(ten: Dataset, folders: Folders) -> Non
         compare(["a", "a"], folders=folders)
     with pytest.raises(HarnessError, match="No runs to compare"):
         compare([], folders=folders)
-    with pytest.raises(HarnessError, match="no run 'b'"):
+    with pytest.raises(HarnessError, match="Unknown run 'b'"):
         compare(["a", "b"], folders=folders)
     folder = graded_run(ten, folders, "ranked", labels(5, 5))
     rankings = {"protocol": "standard", "granularity": "session"}
@@ -284,7 +284,7 @@ def test_scores_that_do_not_follow_are_an_integrity_error(ten: Dataset, folders:
     folder = graded_run(ten, folders, "a", labels(5, 5))
     path = folder / "judgements" / f"{STRICT.id}.jsonl"
     path.write_text(path.read_text().replace('"label":false', '"label":true', 1))
-    with pytest.raises(IntegrityError, match=rf"'a' cannot be relied on: judgements/{STRICT.id}\.jsonl: was changed"):
+    with pytest.raises(IntegrityError, match=rf"'a' failed verification: judgements/{STRICT.id}\.jsonl: was changed"):
         compare(["a"], folders=folders)
 
 
@@ -465,22 +465,22 @@ def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, folders: Folders
     points = minimum_detectable_difference(50) * 100
     own = [f"h{number}" for number in range(50)]
     assert power_note(own) == (
-        f"For planning: 50 questions have 80% power to show a difference of {points:.1f} points between two runs, "
-        "assuming that they disagree on 20% of the questions. Runs that disagree on fewer can show smaller "
-        "differences; `compare` works it out for each pair."
+        f"Planning: 50 questions give 80% power to detect {points:.1f} points, assuming that two runs "
+        "disagree on 20% of the questions. If they disagree on fewer, smaller differences are detectable; "
+        "`compare` computes this for each pair."
     )
-    assert power_note(own[:1]).startswith("1 question is too few to show any difference")
-    assert "5 questions are too few to show any difference (smallest possible p = 0.062)" in (power_note(own[:5]))
-    assert power_note(own[:6]).startswith("For planning: 6 questions have")
+    assert power_note(own[:1]).startswith("1 question is too few for a significant difference")
+    assert "5 questions are too few for a significant difference (smallest possible p = 0.062)" in (power_note(own[:5]))
+    assert power_note(own[:6]).startswith("Planning: 6 questions give")
     # Ten conversations of 200 questions: variance times 1.199, and t of 9 degrees of freedom for z. 2.8 points -> 3.4.
     conversations = [f"c{number % 10}" for number in range(2000)]
     assert power_note(conversations).startswith(
-        "For planning: 2,000 questions over 10 haystacks have 80% power to show a difference of 3.4 points"
+        "Planning: 2,000 questions over 10 haystacks give 80% power to detect 3.4 points"
     )
     assert "20% of the questions and questions on one haystack correlate by 0.001." in power_note(conversations)
     assert minimum_detectable_difference(2000, design_effect=1.199, haystacks=10) == pytest.approx(0.0344, abs=1e-3)
     four = power_note([f"c{number % 4}" for number in range(800)])
-    assert four.startswith("800 questions over 4 haystacks are too few to show any difference")
+    assert four.startswith("800 questions over 4 haystacks are too few for a significant difference")
 
 
 def test_real_runs_on_a_selection(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_a_benchmark_that_says_nothing_of_plants(tmp_path: Path, monkeypatch: py
     (told,) = [one.text for one in found.summary.warnings if one.code == "unchecked-judge"]
     assert "LongMemEval" in told
     assert "judge check" not in told
-    with pytest.raises(HarnessError, match="does not define how answers are planted") as refused:
+    with pytest.raises(HarnessError, match="defines no test answers") as refused:
         JudgeChecking(data, LEXICAL, folders=folders)
     assert "docs/add-a-benchmark.md" in str(refused.value.fix)
 

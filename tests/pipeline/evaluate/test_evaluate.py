@@ -111,15 +111,15 @@ def test_command_tells_why_answers_have_no_label(tmp_path: Path, server: ModelSe
     line = ("evaluate", "r", "--judge", "strict@openai/gpt-4o-mini", "--api-base", server.url)
     done = longmemeval(*line, cwd=tmp_path, code=1, OPENAI_API_KEY="sk-of-the-tests")
     head, *reasons = [one for one in done.stderr.splitlines() if "label by" in one or one.startswith("  q")]
-    assert head.startswith("4 answers have no label by strict-gpt-4o-mini-")
-    assert head.endswith("; rerun the command to ask again:")
+    assert head.startswith("4 answers could not be graded by strict-gpt-4o-mini-")
+    assert head.endswith("; rerun the command to retry:")
     assert len(reasons) == 4
     assert reasons[0].endswith(": The judge's reply cannot be read (finish reason: stop)")
 
 
 def test_a_judge_without_a_name_is_not_the_default_one(tmp_path: Path) -> None:
     answer_all(*prepared_colours(tmp_path))
-    assert "There is no judge ''" in longmemeval("evaluate", "r", "--judge", "", cwd=tmp_path, code=2).stderr
+    assert "Unknown judge ''" in longmemeval("evaluate", "r", "--judge", "", cwd=tmp_path, code=2).stderr
 
 
 def test_refused_key_keeps_the_labels_so_far(tmp_path: Path, server: ModelServer) -> None:
@@ -293,6 +293,6 @@ def test_unknown_judge_is_refused_with_the_nearest(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path)
     answer_all(dataset, folders)
     before = tree(folders.results_dir)
-    with pytest.raises(HarnessError, match=r"no judge 'offline/lexicl'.*Did you mean 'offline/lexical'"):
+    with pytest.raises(HarnessError, match=r"Unknown judge 'offline/lexicl'.*Did you mean 'offline/lexical'"):
         evaluate("r", options=EvaluateOptions(judge="offline/lexicl"), folders=folders)
     assert tree(folders.results_dir) == before

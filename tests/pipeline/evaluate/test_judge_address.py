@@ -79,7 +79,7 @@ def test_a_server_that_says_yes_is_nowhere_called_official(
         assert '"official":true' not in text.replace(" ", ""), name
     for name in (" ".join(commands[0]), "compare r s", "report.html"):
         assert f"official prompts, served at {server.url}" in " ".join(texts[name].split()), name
-        assert "not official" in texts[name].replace("Not the official judge", "not official"), name
+        assert "not official" in texts[name].lower().replace("not the official judge", "not official"), name
     (document, index) = json.loads(said[2].stdout), json_lines(folders.results_dir / "index.jsonl")
     assert document["judge"]["endpoint"] == index[0]["endpoint"] == server.url
 

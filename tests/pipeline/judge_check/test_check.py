@@ -193,7 +193,7 @@ def test_the_command_tells_what_it_costs_and_keeps_what_can_be_read(tmp_path: Pa
     assert {path.name for path in folder.iterdir()} == {PLANTS, JUDGEMENTS, CHECK}
     again = longmemeval(*command, cwd=tmp_path)
     assert again.stdout == done.stdout.replace(f"Judged now: {estimate_of(done.stdout)}", "Judged now: 0")
-    assert longmemeval("runs", cwd=tmp_path).stdout.startswith("There are no runs yet.")
+    assert longmemeval("runs", cwd=tmp_path).stdout.startswith("No runs yet.")
 
 
 def estimate_of(output: str) -> str:
@@ -201,7 +201,7 @@ def estimate_of(output: str) -> str:
 
 
 def test_an_unknown_judge_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="There is no judge 'offline/lexica'"):
+    with pytest.raises(HarnessError, match="Unknown judge 'offline/lexica'"):
         JudgeChecking(colours(tmp_path / "c.json", 2), "offline/lexica", folders=folders_in(tmp_path))
 
 

@@ -115,7 +115,7 @@ def test_merging_again_changes_nothing_and_other_shards_are_refused(shards: Fold
     before = tree(shards.results_dir)
     assert merge(SHARDS, folders=shards).already
     assert tree(shards.results_dir) == before
-    with pytest.raises(HarnessError, match="There is a run 'whole' already, not merged from shards"):
+    with pytest.raises(HarnessError, match="Run 'whole' already exists, not merged from shards"):
         merge(SHARDS, run_id="whole", folders=shards)
     folder = shards.results_dir / SHARDS[0]
     write_manifest(folder, structs.replace(read_manifest(folder), ended_at="2027-01-01T00:00:00+00:00"))
@@ -175,7 +175,7 @@ def nothing(folders: Folders) -> None:
         (as_if_running, SHARDS, "Shard 2/8 has not ended: run 'r-2of8' is running"),
         (drop_judgements, SHARDS, f"Shard 5/8 is not graded by {JUDGE}, others are"),
         (nothing, [*SHARDS, "whole"], "Run 'whole' is not a shard"),
-        (nothing, [], "nothing to merge"),
+        (nothing, [], "No runs to merge"),
     ],
     ids=["missing", "two missing", "doubled", "differing", "running", "ungraded", "whole", "none"],
 )

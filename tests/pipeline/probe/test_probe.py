@@ -42,7 +42,7 @@ def test_every_probe_can_be_passed_and_failed_by_a_memory(report: ProbeReport) -
 @pytest.mark.slow
 def test_the_verdict_names_the_weakest_probe(report: ProbeReport) -> None:
     assert report.verdict.startswith("bm25 passes ")
-    assert "weakest: " in report.verdict
+    assert "lowest: " in report.verdict
     assert f"of {report.questions} questions" in report.verdict
 
 

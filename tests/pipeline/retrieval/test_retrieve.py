@@ -361,9 +361,9 @@ def test_nothing_is_begun_when_a_later_memory_is_not_prepared(workspace: tuple[D
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"protocol": "oficial"}, "no retrieval protocol 'oficial'.*Did you mean 'official'"),
-        ({"granularity": "trun"}, "no retrieval granularity 'trun'.*Did you mean 'turn'"),
-        ({"measures": ("recal@5",)}, "no measure 'recal@5'.*Did you mean 'recall@k'"),
+        ({"protocol": "oficial"}, "Unknown retrieval protocol 'oficial'.*Did you mean 'official'"),
+        ({"granularity": "trun"}, "Unknown retrieval granularity 'trun'.*Did you mean 'turn'"),
+        ({"measures": ("recal@5",)}, "Unknown measure 'recal@5'.*Did you mean 'recall@k'"),
         ({"measures": ("recall@0",)}, "needs a cutoff"),
         ({"measures": ("mrr",), "cutoffs": (3,)}, "No measure takes the cutoffs"),
         ({"protocol": "official", "cutoffs": (3,)}, "its own measures and cutoffs"),

@@ -240,7 +240,7 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, folders: Folders,
 def test_no_jobs_for_the_official_protocol(tmp_path: Path, folders: Folders) -> None:
     with pytest.raises(HarnessError, match="works in one process"):
         ranked(colours(tmp_path / "colours.json"), folders, ["bm25"], protocol="official", jobs=2)
-    with pytest.raises(HarnessError, match="not a number of workers"):
+    with pytest.raises(HarnessError, match="--jobs must be at least 1, not 0"):
         ranked(colours(tmp_path / "colours.json"), folders, ["bm25"], jobs=0)
 
 

@@ -107,7 +107,7 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
     answer_all(dataset, folders, "answers")
     with pytest.raises(HarnessError, match="Run 'answers' holds no rankings"):
         export_trec("answers", folders=folders)
-    with pytest.raises(HarnessError, match=r"no run 'r'.*Valid: answers"):
+    with pytest.raises(HarnessError, match=r"Unknown run 'r'.*Valid: answers"):
         export_trec("r", folders=folders)
     ranked(folders, LongMemEvalDataset(dataset.path), "session", "standard")
     journal = folders.results_dir / "r" / "rankings.jsonl"

@@ -225,7 +225,7 @@ def test_by_batch_at_the_price_of_batches(tmp_path: Path) -> None:
         assert half.seconds == 24 * 3600
     separate = foreseen(tmp_path, batch=BatchOptions(), reading=reading_configuration("con-separate"))
     assert separate.stages[0].seconds == 48 * 3600
-    with pytest.raises(HarnessError, match="offers no batches of anthropic"):
+    with pytest.raises(HarnessError, match="does not support batches for anthropic"):
         foreseen(tmp_path, "last-k", batch=BatchOptions(), model="anthropic/claude-3-5-haiku-20241022")
 
 

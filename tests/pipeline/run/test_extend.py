@@ -138,6 +138,6 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert "6 of 6 questions answered" in done.stdout
     assert "(2 now)" in done.stdout
     other = longmemeval(*asked[:-1], "6", "--extend", "s", cwd=tmp_path, code=2)
-    assert "There is no run 's'" in other.stderr
+    assert "Unknown run 's'" in other.stderr
     both = longmemeval(*asked, "--extend", "r", "--run-id", "s", cwd=tmp_path, code=2)
     assert "--run-id and --extend name different runs" in both.stderr

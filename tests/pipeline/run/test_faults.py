@@ -123,7 +123,7 @@ def test_an_endpoint_that_is_dead_from_the_start(
 ) -> None:
     dataset, folders = workspace
     server.plan = lambda: fault
-    with pytest.raises(EndpointDownError, match=r"nothing but failures.*0 of 60 answers are kept"):
+    with pytest.raises(EndpointDownError, match=r"failed every call.*0 of 60 answers are kept"):
         ask(server, dataset, folders, SOME, **SOON)
     assert len(server.chat_requests) < 32 + 20
     assert answers(folders) == []
@@ -208,8 +208,8 @@ def test_commands_say_what_the_endpoint_said_and_how_to_go_on(
     )  # fmt: skip
     ended = longmemeval(*command, cwd=tmp_path, code=1)
     told = " ".join(ended.stderr.split())
-    assert "has returned nothing but failures for" in told
-    assert "The last: The server is busy or failed, 503: refused on purpose" in told
+    assert "has failed every call for" in told
+    assert "Last error: The server is busy or failed, 503: refused on purpose" in told
     assert "(run 'r': 3 of 12 answers are kept)" in told
     assert "Rerun the same command when it answers again" in told
     assert "Traceback" not in told

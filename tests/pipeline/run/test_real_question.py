@@ -186,4 +186,4 @@ def test_the_lean_engine_uses_at_most_an_eighth_of_the_full_history(served: Mode
 
 def test_verify_holds_for_runs_and_preparation(served: ModelServer, workspace: Path) -> None:
     for subject in ("combined", "none", "longmemeval_e47becba/default"):
-        assert "checks hold" in longmemeval("verify", subject, cwd=workspace).stdout
+        assert "checks passed" in longmemeval("verify", subject, cwd=workspace).stdout

@@ -271,7 +271,7 @@ def test_resume_on_changed_data_or_fixtures_is_refused(tmp_path: Path) -> None:
     changed = colours(tmp_path / "colours.json", 4, answer="another")
     prepare(changed, ["last-k"], options=PrepareOptions(name="other"), folders=folders)
     options = RunOptions(run_id="r", prepared="other")
-    with pytest.raises(HarnessError, match="data set content: was '"):
+    with pytest.raises(HarnessError, match="dataset content: was '"):
         run(changed, "last-k", MODEL, options=options, folders=folders)
     assert tree(folders.results_dir) == before
 
@@ -388,7 +388,7 @@ def test_full_disk_is_one_paragraph_and_the_run_goes_on_afterwards(tmp_path: Pat
     _, told = process.communicate(timeout=200)
     assert process.returncode == 2
     announced, paragraph = told.splitlines()
-    assert announced.startswith("For planning: 12 questions have 80% power")
+    assert announced.startswith("Planning: 12 questions give 80% power")
     assert paragraph.startswith("Error: The record cannot be written: File too large (results/r/prompts.jsonl).")
     kept = answers(folders)
     assert 0 < len(kept) < 12

@@ -205,7 +205,7 @@ def test_command_repeats_and_says_what_can_be_told_from_noise(tmp_path: Path) ->
         "run", "--dataset", dataset.path, "--memory", "last-k", "--model", MODEL, "--run-id", "x", "--repeat", "2",
         cwd=tmp_path,
     )  # fmt: skip
-    assert done.stderr.count("4 questions are too few to show any difference") == 1
+    assert done.stderr.count("4 questions are too few for a significant difference") == 1
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"x-r1", "x-r2"}
     refused = longmemeval(
         "run", "--dataset", dataset.path, "--memory", "last-k", "--model", MODEL, "--resume", "x-r1", "--repeat", "2",

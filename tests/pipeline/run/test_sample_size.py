@@ -71,7 +71,7 @@ def test_what_is_not_known_is_not_guessed(tmp_path: Path) -> None:
 def test_the_command_answers_first_and_says_what_it_assumes(tmp_path: Path) -> None:
     line = ["run", "-d", "sample", "-m", "full-history", "--model", "openai/gpt-4o-mini", "--dry-run", "--sample", "8"]
     shown = longmemeval(*line, "--detect", "5", "--max-cost", "1", cwd=tmp_path).stdout.splitlines()
-    assert shown[0].startswith("To tell 5 points from noise, two runs need 626 questions each ($")
+    assert shown[0].startswith("80% power to detect 5 points needs two runs of 626 questions each ($")
     assert "questions, which show" in shown[1]
     assert shown[2].startswith("--max-cost pays for ")
     assert any("agree on 80% of the questions" in one for one in shown)

@@ -96,8 +96,8 @@ def test_the_command_ends_with_exit_code_one_and_says_how_to_go_on(tmp_path: Pat
     key = "sk-test-0123456789abcdef"
     ended = longmemeval(*command, "--max-cost", "0.0006", cwd=tmp_path, code=1, OPENAI_API_KEY=key)
     told = " ".join(ended.stderr.split())
-    assert "The spending limit is reached: $0.000" in told
-    assert "of $0.0006 is spent" in told
+    assert "Spending limit reached: $0.000" in told
+    assert "of $0.0006 spent" in told
     assert "Rerun the command with a higher --max-cost; it continues from here" in told
     assert "never awaited" not in told
     assert "Traceback" not in told

@@ -177,7 +177,7 @@ def test_command_line(folder: Path, command: Command) -> None:
     assert "damaged" in command(f"status {where}").stdout
     assert tree(folder) == before
     missing = command(f"status q {where}")
-    assert (missing.code, "There is no run 'q'" in missing.stderr) == (2, True)
+    assert (missing.code, "Unknown run 'q'" in missing.stderr) == (2, True)
 
 
 def test_watching_ends_with_the_run(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

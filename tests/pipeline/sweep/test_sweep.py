@@ -179,7 +179,7 @@ def test_judge_without_labels_is_a_failure(tmp_path: Path) -> None:
     scripted = tmp_path / "labels.json"
     scripted.write_text(json.dumps({"q0": "yes"}))
     report = swept(tmp_path, memories=["last-k"], judges=[f"offline/scripted:{scripted}"])
-    assert [failure.what.partition(" by ")[0] for failure in report.failures] == ["3 answers have no label"]
+    assert [failure.what.partition(" by ")[0] for failure in report.failures] == ["3 answers could not be graded"]
     assert report.newly_judged == 1
 
 
@@ -197,7 +197,7 @@ def test_judge_without_labels_is_a_failure(tmp_path: Path) -> None:
         ({"readings": [{"method": "direct", "name": "direct", "context_window": 9}]}, "reading.context_window"),
         ({"selection": {"limit": 2}}, "questions: was '4 ("),
         ({"prepare": {"name": "other"}}, "preparation: was 'default', now 'other'"),
-        ({"dataset": "others.json"}, "data set content"),
+        ({"dataset": "others.json"}, "dataset content"),
     ],
 )
 def test_run_that_was_begun_as_something_else(tmp_path: Path, change: dict[str, Any], told: str) -> None:
@@ -284,8 +284,8 @@ def test_a_dead_endpoint_is_given_up_once_and_the_other_models_have_their_turn(
         "s_last-k_dead_direct_r2",
     ]
     first, *others = told.values()
-    assert "has returned nothing but failures" in first
-    assert all("is not called again: its endpoint was given up before" in what for what in others)
+    assert "has failed every call" in first
+    assert all("its endpoint failed earlier in this sweep" in what for what in others)
     assert len(server.chat_requests) < 30
     server.plan = lambda: None
     again = swept(tmp_path, **changes)

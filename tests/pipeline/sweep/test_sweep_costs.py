@@ -162,7 +162,7 @@ def test_limit_stops_before_it_is_passed_and_a_higher_one_goes_on(tmp_path: Path
     assert len(kept) == len(server.chat_requests) - asked == 3
     spent = sum(one["usage"]["cost_usd"] for one in kept)
     assert spent <= limit
-    with pytest.raises(HarnessError, match=rf"\${spent:.4f} are spent, and --max-cost is \${limit:.4f}"):
+    with pytest.raises(HarnessError, match=rf"\${spent:.4f} is spent, and --max-cost is \${limit:.4f}"):
         swept(tmp_path, max_cost=limit, **changes)
     assert len(answers(folders, "s_none_m_direct")) == 3
     report = swept(tmp_path, max_cost=7 * cost, **changes)

@@ -338,7 +338,7 @@ votes: 1
 """
 
 WRONG: dict[str, tuple[str, str, list[str]]] = {
-    "unknown field": ("votes: 1", "vote: 1", ["line 17: vote", "no field 'vote'", "Did you mean 'votes'?"]),
+    "unknown field": ("votes: 1", "vote: 1", ["line 17: vote", "Unknown field 'vote'", "Did you mean 'votes'?"]),
     "unknown field inside": ("  index: exact", "  indx: exact", ["line 13: prepare.indx", "Did you mean 'index'?"]),
     "unknown field of an entry": (
         "    parameters: {",
@@ -389,7 +389,7 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
         "  - {method: direct, template: no.txt}",
         ["line 11: readings[0]", "no.txt"],
     ),
-    "two ways to select": ("  limit: 3", "  limit: 3\n  sample: 2", ["line 14: selection", "exclude each other"]),
+    "two ways to select": ("  limit: 3", "  limit: 3\n  sample: 2", ["line 14: selection", "cannot be combined"]),
     "entry twice": (
         "  - last-k",
         "  - last-k\n  - last-k",

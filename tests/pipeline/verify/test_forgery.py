@@ -85,7 +85,7 @@ def test_gold_in_the_messages_is_named_by_verify_and_neither_signed_nor_ranked(t
     # The honest run has other messages than are on disk now.
     assert any("part db, as the run read it" in problem for problem in verify("honest", folders=folders).problems)
     private, _ = make_key(tmp_path, "key")
-    with pytest.raises(IntegrityError, match="is not signed"):
+    with pytest.raises(IntegrityError, match="was not signed"):
         sign("forged", private, folders=folders)
     apart = make_board([folders.results_dir], datasets=[str(dataset.path)], folders=folders).board.apart
     assert {entry.submission: "part db" in entry.reason for entry in apart} == {
@@ -201,7 +201,7 @@ def test_ids_and_recipes_in_meta_json_are_named(tmp_path: Path) -> None:
     assert "they were made of other data than colours.json" in found().not_checked[0]
     (root / "q0").rename(root / "kept")
     shutil.copytree(root / "q1", root / "q0")
-    assert any("q0/meta.json: is another data set's or haystack's" in problem for problem in found().problems)
+    assert any("q0/meta.json: is another dataset's or haystack's" in problem for problem in found().problems)
 
 
 RUN_JSON: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
@@ -278,7 +278,7 @@ def test_missing_fixtures_and_data_are_said_and_never_counted(tmp_path: Path) ->
     assert found.checked < with_fixtures.checked
     dataset.path.unlink()
     found = verify("exact", folders=folders)
-    assert found.not_checked[0].startswith("the fixtures: The data set 'colours'")
+    assert found.not_checked[0].startswith("the fixtures: The dataset 'colours'")
 
 
 def test_no_model_is_called_to_make_a_part_again(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_what_does_not_verify_is_not_signed(tmp_path: Path, folders: Folders) ->
     private, _ = make_key(tmp_path, "key")
     answers = folders.results_dir / "r" / "answers.jsonl"
     answers.write_text(answers.read_text().replace("red", "green"))
-    with pytest.raises(IntegrityError, match="'r' is not signed"):
+    with pytest.raises(IntegrityError, match="'r' was not signed"):
         sign("r", private, folders=folders)
     assert not (folders.results_dir / "r" / SIGNATURE).exists()
 

@@ -170,13 +170,13 @@ def test_change_of_a_preparation_is_found_and_its_place_named(finished: tuple[Da
 
 def test_command_ends_with_3_and_names_the_file(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
     _, folders = finished
-    assert "checks hold" in longmemeval("verify", "r", cwd=tmp_path).stdout
-    assert "checks hold" in longmemeval("verify", "colours", cwd=tmp_path).stdout
+    assert "checks passed" in longmemeval("verify", "r", cwd=tmp_path).stdout
+    assert "checks passed" in longmemeval("verify", "colours", cwd=tmp_path).stdout
     changed(folders.results_dir / "r" / "answers.jsonl", '"red"', '"mauve"')
     before = tree(tmp_path)
     done = longmemeval("verify", "r", cwd=tmp_path, code=3)
     assert done.stderr.startswith("answers.jsonl: was changed after the run ended")
-    assert "do not hold" in done.stderr.splitlines()[-1]
+    assert "checks failed" in done.stderr.splitlines()[-1]
     document = json.loads(longmemeval("verify", "r", "--json", cwd=tmp_path, code=3).stdout)
     assert document["problems"]
     changed(folders.prepared_dir / "colours/default/q2/vector.json", "A", "B")
@@ -207,7 +207,7 @@ def test_question_that_the_data_does_not_have_ends_with_3(finished: tuple[Datase
     document = json.loads(path.read_text())
     path.write_text(json.dumps(document | {"question_ids": [*document["question_ids"], "q9"]}))
     told = longmemeval("verify", "r", cwd=tmp_path, code=3).stderr
-    assert "questions that its data set does not have: q9" in told
+    assert "questions that its dataset does not have: q9" in told
     assert "Traceback" not in told
 
 
@@ -289,5 +289,5 @@ def test_run_is_verified_without_its_fixtures_but_not_without_its_data(
 @pytest.mark.parametrize("subject", ["rr", "colour", "colours/other", "../../x", "", "colours/../.."])
 def test_unknown_subject_is_refused(finished: tuple[Dataset, Folders], subject: str) -> None:
     _, folders = finished
-    with pytest.raises(HarnessError, match="There is no run and no preparation"):
+    with pytest.raises(HarnessError, match="Unknown run or preparation"):
         verify(subject, folders=folders)

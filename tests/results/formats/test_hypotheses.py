@@ -59,7 +59,7 @@ def test_command_tells_what_does_not_fit(dataset: Dataset, tmp_path: Path) -> No
     file = jsonl(tmp_path, line("q1"), line("q9"))
     command = ("evaluate", "--hypotheses", file, "--dataset", dataset.path, "--judge", LEXICAL_JUDGE)
     done = longmemeval(*command, cwd=tmp_path, code=1)
-    assert "1 hypothesis is ignored: the data set does not have the question: q9" in done.stderr
+    assert "1 hypothesis is ignored: the dataset does not have the question: q9" in done.stderr
     assert "3 questions are without a hypothesis, counted as not evaluated: q0, q2, q3" in done.stderr
     assert "hypotheses from mine.jsonl" in done.stdout
     whole = longmemeval(*command, "--question-id", "q1", cwd=tmp_path)

@@ -228,7 +228,7 @@ def test_of_several_cutoffs_one_is_chosen(dataset: Dataset, tmp_path: Path) -> N
         ),
         ("mem0-benchmarks", mem0_benchmarks(*FOUR, cutoffs=()), "holds no answer"),
         ("amb", amb(), "holds no answer"),
-        ("amb", amb(("x", "Where is it?", "there", 1.0)), "No question of this file is in the data set"),
+        ("amb", amb(("x", "Where is it?", "there", 1.0)), "No question of this file is in the dataset"),
         ("amb", amb(FOUR[0], ("q0", asked(0), "It is green.", 0.0)), "'q0' has two different answers"),
         ("amb", amb(FOUR[0], ("q0", asked(0), "It is red.", 0.0)), "'q0' has two different answers"),
     ],
@@ -248,7 +248,7 @@ def test_the_command_says_what_the_file_claims_and_what_it_is_here(dataset: Data
     done = longmemeval(*command, cwd=tmp_path)
     assert done.stdout.startswith("Run theirs: 3 answers of supermemory and gpt-4o-mini\n")
     assert "The file itself claims 66.7% over its own questions; here it is 50.0% over all 4." in done.stdout
-    assert "1 line is ignored: the data set does not have the question: q9" in done.stderr
+    assert "1 line is ignored: the dataset does not have the question: q9" in done.stderr
     assert "1 question is without a hypothesis, counted as not evaluated: q3" in done.stderr
     assert json.loads(longmemeval(*command, "--json", cwd=tmp_path).stdout)["memory"] == "supermemory"
     longmemeval("import", file, "--dataset", dataset.path, "--cutoff", "top_5", cwd=tmp_path, code=2)

@@ -113,10 +113,10 @@ def test_what_does_not_fit_is_named_and_counted(references: Dataset, tmp_path: P
     done = longmemeval("import", file, "--dataset", references.path, "--run-id", "theirs", cwd=tmp_path)
     assert f"1 question is without a hypothesis, counted as not evaluated: {left_out}" in done.stderr
     assert f"1 answer is without a label, counted as not evaluated: {unlabelled}" in done.stderr
-    assert "1 line is ignored: the data set does not have the question: nobody" in done.stderr
+    assert "1 line is ignored: the dataset does not have the question: nobody" in done.stderr
     assert f"this run counts them once: {lines[0]['question_id']}" in done.stderr
     # The script looks every line up in the reference, and its label.
-    stops = "stop at this log: 1 line has no label; 1 question is not in the data set."
+    stops = "stop at this log: 1 line has no label; 1 question is not in the dataset."
     assert stops in done.stdout
     assert "official script prints" not in done.stdout
     imported = import_official(file, references, run_id="theirs", folders=folders_in(tmp_path))

@@ -2,7 +2,7 @@
 
 Follows `src/retrieval/run_retrieval.py`, index expansion included. Differences: equal scores are ordered by a stable
 sort, reversed, so that the later document comes first on every machine (there their order is numpy's and changes with
-its version); and lines of the log are in the order of the data set.
+its version); and lines of the log are in the order of the dataset.
 """
 
 import json
@@ -233,7 +233,7 @@ class OfficialRanking:
     """One question's corpus, ranked on demand.
 
     Args:
-        dataset: the data set of the question.
+        dataset: the dataset of the question.
         record: the question with its haystack and labels.
         level: level of the documents.
         scorer: scores the documents.

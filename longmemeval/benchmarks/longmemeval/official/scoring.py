@@ -107,7 +107,7 @@ class OfficialScoring:
     """The scores of one retriever's rankings, added question by question.
 
     Args:
-        dataset: the data set of the questions.
+        dataset: the dataset of the questions.
         level: level of the rankings; turns are scored as turns and, by the official rules, also as sessions.
     """
 
@@ -152,10 +152,10 @@ class OfficialScoring:
 
 
 def longmemeval_data(dataset: Dataset) -> LongMemEvalDataset:
-    """Return the data set, whose records the protocol reads.
+    """Return the dataset, whose records the protocol reads.
 
     Raises:
-        HarnessError: the data set is in another format.
+        HarnessError: the dataset is in another format.
     """
     if not isinstance(dataset, LongMemEvalDataset):
         raise HarnessError(
@@ -172,7 +172,7 @@ def scored_again(
     """Return the results of a finished run.
 
     Args:
-        dataset: the data set that it ranked.
+        dataset: the dataset that it ranked.
         level: level of the rankings.
         rankings: all corpus ids, best first, by question id.
         memory: the memory's name.

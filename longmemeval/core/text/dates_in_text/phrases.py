@@ -201,7 +201,7 @@ def _any_rule() -> re.Pattern[str]:
 def find_matches(text: str) -> tuple[Match, ...]:
     """Return the matches of rules in `text`, in order, not overlapping; the words before them are not checked.
 
-    Histories of one data set share sessions: a text that was read before is not read again.
+    Histories of one dataset share sessions: a text that was read before is not read again.
     """
     return tuple(_matches(text))
 
@@ -492,7 +492,7 @@ def resolve_range(question: str, asked_on: datetime) -> Resolution:
         return Resolution(None, f"the question asks for a length of time; {named} bounds it and is not a range")
     ranges = [_opened(phrase, question) for phrase in phrases]
     if None in ranges:
-        return Resolution(None, f"there are no such days: {named}")
+        return Resolution(None, f"the calendar has no such days: {named}")
     combined = _combined([found for found in ranges if found])
     if combined is None:
         return Resolution(None, f"the question names more than one time: {named}")

@@ -19,7 +19,7 @@ from longmemeval.memory.engram.stores.protocol import NOW, Names, When, breadth_
 
 VARIABLE = "LONGMEMEVAL_FALKORDB_URL"
 _GREETING_S, _QUERY_S = 10.0, 600.0
-"""Time-outs for connecting and for a query."""
+"""Timeouts for connecting and for a query."""
 
 _ADD = (
     "UNWIND $rows AS row MERGE (subject:Entity {name: row.subject}) ON CREATE SET subject.tt_start = row.tt_start "

@@ -160,7 +160,7 @@ def store_kind(name: str, side: Side) -> StoreKind:
     """
     kind = STORES.get(name)
     if getattr(kind, side) is None:
-        raise HarnessError(f"The store '{name}' keeps no {side}", fix=nearest(name, stores_of_side(side)))
+        raise HarnessError(f"The store '{name}' does not keep {side}", fix=nearest(name, stores_of_side(side)))
     return kind
 
 

@@ -187,7 +187,7 @@ class ProxiedScope:
         access = self.access
         if access.chat_model is None:
             raise FatalModelError(
-                "The memory system asks a chat model, and none is configured for it",
+                "The memory system asks a chat model, but none is configured for it",
                 fix="Give `prepare` --memory-model openai/gpt-4o-mini, say, with --api-base for a local endpoint",
             )
         caches = access.cache_dir
@@ -449,7 +449,7 @@ def model_proxy() -> ModelProxy:
 
 async def _unknown(request: web.Request) -> web.StreamResponse:
     raise HarnessError(
-        f"There is no {request.method} {request.path.rpartition('/v1')[2]} here",
+        f"Unknown endpoint: {request.method} {request.path.rpartition('/v1')[2]}",
         fix="Memory systems may call chat/completions, responses, embeddings and models",
     )
 
@@ -459,7 +459,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
     try:
         return msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HarnessError(f"The request is no JSON object: {error}") from error
+        raise HarnessError(f"The request is not a JSON object: {error}") from error
 
 
 def _with_api_errors(handler: _Handler) -> _Handler:

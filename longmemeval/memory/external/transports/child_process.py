@@ -225,9 +225,9 @@ class ChildProcess:
                 self._on_progress(msgspec.json.decode(line.params, type=Progress))
                 return ""
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return f"wrote what is no message of the protocol: {data[:80].decode(errors='replace').strip()!r}"
+            return f"wrote a line that is not a message of the protocol: {data[:80].decode(errors='replace').strip()!r}"
         if line.id is None or not 0 < line.id <= self._number:
-            return f"answered what was not asked: {data[:80].decode(errors='replace').strip()!r}"
+            return f"answered a request that was never sent: {data[:80].decode(errors='replace').strip()!r}"
         self._unasked = 0
         answer = self._waiting.pop(line.id, None)  # None if the call was cancelled.
         if answer and not answer.done():

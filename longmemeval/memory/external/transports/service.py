@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from httpx import AsyncClient
 
 
-# Time-outs of memory services by method, and their environment variable.
+# Timeouts of memory services by method, and their environment variable.
 
 TIMEOUTS = "LONGMEMEVAL_MEMORY_TIMEOUTS"
-"""The environment variable that changes time-outs: `add=1200,search=120`."""
+"""The environment variable that changes timeouts: `add=1200,search=120`."""
 
 
 class Timeouts(Struct, frozen=True):
@@ -81,7 +81,7 @@ class Timeouts(Struct, frozen=True):
 
 
 def patience_of(text: str | None = None) -> Timeouts:
-    """Return the default time-outs with the user's changes.
+    """Return the default timeouts with the user's changes.
 
     Args:
         text: `method=seconds`, separated by commas; None: from the environment variable.
@@ -96,14 +96,14 @@ def patience_of(text: str | None = None) -> Timeouts:
         if not setting.strip():
             continue
         if name not in known:
-            raise HarnessError(f"There is no time-out '{name}'", where=TIMEOUTS, fix=nearest(name, known))
+            raise HarnessError(f"Unknown timeout '{name}'", where=TIMEOUTS, fix=nearest(name, known))
         try:
             changed[name] = float(seconds)
         except ValueError:
             changed[name] = 0.0
         if not 0 < changed[name] < float("inf"):
             fix = f"Write seconds above 0, such as {TIMEOUTS}={name}=1200"
-            raise HarnessError(f"The time-out '{setting.strip()}' needs a number of seconds", where=TIMEOUTS, fix=fix)
+            raise HarnessError(f"The timeout '{setting.strip()}' needs a number of seconds", where=TIMEOUTS, fix=fix)
     return structs.replace(Timeouts(), **changed)
 
 
