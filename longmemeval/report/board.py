@@ -99,7 +99,7 @@ _Placed = tuple[Field, BoardRow]
 
 
 def _group(fields: list[BoardField]) -> dict[str, Any]:
-    """Return the runs on one data set, with breaks between the fields."""
+    """Return the runs on one dataset, with breaks between the fields."""
     first = fields[0].field
     rows = [(board_field.field, row) for board_field in fields for row in board_field.rows]
     breaks = [place for place, (before, after) in enumerate(pairwise(rows), start=1) if before[0] != after[0]]
@@ -142,8 +142,8 @@ _COLUMNS: list[Column[_Placed]] = [
     Column("place", lambda row: _place(row[1])),
     Column("memory", lambda row: f"{row[1].memory} {row[1].mark}".strip(), "text"),
     Column("score", lambda row: f"{percent(row[1].score)}{' !' if row[1].warnings else ''}"),
-    Column("95 % interval", lambda row: bounds(row[1].interval)),
-    Column("data set", lambda row: row[0].dataset, "text"),
+    Column("95% CI", lambda row: bounds(row[1].interval)),
+    Column("dataset", lambda row: row[0].dataset, "text"),
     Column("judge", lambda row: _judge(row[0]), "text"),
     Column("reader", lambda row: row[0].reader, "text"),
     Column("budget", lambda row: row[0].budget or "no limit", "text"),

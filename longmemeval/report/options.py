@@ -30,7 +30,7 @@ class ReportOptions(Options, frozen=True):
     published: bool | Literal["all"] = False
     """Show published figures too, apart from one's own: with the same judge and metric, or `all` on the benchmark."""
     across: Annotated[bool, Flag(OUTPUT)] = False
-    """One table by ability, for runs on different data sets.
+    """One table by ability, for runs on different datasets.
 
     Nothing else is then in the report.
     """

@@ -59,7 +59,7 @@ def markdown(comparison: Comparison, published: Sequence[Claim] = ()) -> str:
 
 
 def markdown_across(graded: Sequence[Evaluation]) -> str:
-    """Return the table by ability of runs on different data sets, with its legend and notes."""
+    """Return the table by ability of runs on different datasets, with its legend and notes."""
     table = ability_table(graded)
     parts = [f"# {render.escape_markdown(table.title)}", render.markdown(table.with_title(""))]
     return "\n\n".join([*parts, _bullets(ability_legend(graded)), _bullets(ability_notes(graded))]) + "\n"
@@ -234,13 +234,13 @@ def _command(level: str, title: str, message: str) -> str:
 
 
 def published_for(dataset: Dataset, judge: JudgeIdentity | None = None) -> tuple[Claim, ...]:
-    """Return the published figures on a data set's variant if it is known, else all on its benchmark.
+    """Return the published figures on a dataset's variant if it is known, else all on its benchmark.
 
     Only figures of answers count, not those of retrieval. Figures that a judge of this harness could have given come
     first.
 
     Args:
-        dataset: the data set of one's own runs.
+        dataset: the dataset of one's own runs.
         judge: return only figures that this judge, with its metric, could have given; None: all.
     """
     claims = [claim for claim in all_claims() if claim.benchmark == dataset.benchmark and not claim.is_about_retrieval]

@@ -105,7 +105,7 @@ def _error_page(request: Request, error: Exception) -> Response:
 
 def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    words = {404: "There is no such page", 405: "That is not possible here"}
+    words = {404: "Page not found", 405: "Not allowed here"}
     return problem(request, status, words.get(status, "The request cannot be answered"), "Go on from one of the links")
 
 

@@ -78,7 +78,7 @@ class Guard:
         if origin is not None and urlsplit(origin).netloc != host:
             return problem(request, 403, "Another page asked for this", "Pages of other origins are refused")
         if origin is None and request.method not in _READING:
-            return problem(request, 403, "Nobody knows which page asked for this change", "Make it on the page itself")
+            return problem(request, 403, "The origin of this change is unknown", "Make the change on the page itself")
         return None
 
     def _is_own(self, host: str) -> bool:

@@ -216,7 +216,7 @@ def test_runs_on_different_data_share_a_table_by_ability(command: Command, tmp_p
     said = " ".join(shown.stdout.split())
     assert "A: good (" in said
     assert "LoCoMo: fact-recall is single-hop; inference is open-domain" in said
-    assert "no difference between them is tested" in said
+    assert "no difference between columns is tested" in said
     # Under several columns it is said of which; the haystack is the second's alone.
     assert re.search(r"\bB: [A-Z]", said)
     for ending, sign in (("md", "| overall |"), ("latex", r"\toprule")):

@@ -42,7 +42,7 @@ def test_table_has_every_preset_and_says_what_it_is_worth(demo: tuple[Path, str,
     assert f"Prepared {count} haystacks in " in out
     assert f"sample, {count} questions, judge offline/lexical (not official)" in out
     assert all(len(row(out, name)) >= 3 for name in ROWS)
-    assert "(control, reads gold)" in out
+    assert "oracle (reads gold)" in out
     verdict = r"^(No significant difference between [\w-]+ |[\w-]+ \([\d.]+%\) is significantly (better|worse) than )"
     assert re.search(verdict, out, re.MULTILINE)
     assert f"Answered {count * len(RUNS)} questions in" in err
@@ -66,9 +66,9 @@ def test_controls_are_set_apart_and_the_sentence_about_the_best_is_right(demo: t
     lines = out.splitlines()
     (base,) = [line for line in lines if "(baseline)" in line]
     assert base.split()[0] == "full-history"
-    marked = [place for place, line in enumerate(lines) if "(control" in line]
-    assert [lines[place].split()[0] for place in marked] == ["oracle", "parrot"]
-    assert not lines[marked[0] - 1].strip()
+    head = next(place for place, line in enumerate(lines) if line.strip() == "controls")
+    assert [line.split()[0] for line in lines[head + 1 : head + 3]] == ["oracle", "parrot"]
+    assert not lines[head - 1].strip()
     document = json.loads(longmemeval("compare", "demo-*", "--json", cwd=folder).stdout)
     (floor,) = [one for one in document["sentences"] if one["code"] == "all-better"]
     systems = [name for name in PRESETS if MEMORIES.get(name).control is None]

@@ -15,11 +15,11 @@ def test_the_command_says_the_result_first(tmp_path: Path, command: Command, mon
     done = command(f"{line} --output probes.svg")
     assert done.code == 0
     assert done.stdout.splitlines()[0].startswith("bm25 passes ")
-    assert "oracle (ceiling)" in done.stdout
-    assert "none (floor)" in done.stdout
+    assert "oracle (upper bound)" in done.stdout
+    assert "none (lower bound)" in done.stdout
     assert f"To repeat with the same histories: longmemeval {line}" in done.stderr
     drawn = (tmp_path / "probes.svg").read_text()
-    assert all(word in drawn for word in ("<svg", "bm25", "oracle (ceiling)", "deletion", UNKNOWN, "0/2"))
+    assert all(word in drawn for word in ("<svg", "bm25", "oracle (upper bound)", "deletion", UNKNOWN, "0/2"))
     assert command(line).stdout.splitlines()[0] == done.stdout.splitlines()[0]
 
 

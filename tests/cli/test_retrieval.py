@@ -59,7 +59,7 @@ def test_one_memory_is_shown_with_its_types(command: Command) -> None:
     assert ["single-session-user", "4"] in [line[:2] for line in lines]
     assert "session level: answer_session_ids" in done.stdout
     assert "4 questions: abstention included" in done.stdout
-    assert "Ties: in the order of the history." in done.stdout
+    assert "Ties keep the order of the history." in done.stdout
     assert "offline fallback" not in done.stdout
     assert next_steps(done.stderr) == [["export", "mine", "--format", "trec"]]
 
@@ -71,7 +71,7 @@ def test_several_memories_are_rows_and_warned_about(command: Command) -> None:
     assert all([memory, "4"] in rows for memory in ("last-k", "oracle", "semantic-recall"))
     assert ["single-session-user", "4"] not in rows
     assert "oracle is given the gold evidence" in done.stdout
-    assert "Embedder: hashing, the offline fallback" in done.stdout
+    assert "Embedder: hashing (offline fallback)" in done.stdout
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_official_protocol_needs_no_fixture(command: Command, tmp_path: Path) ->
     assert len((tmp_path / "logs" / "turn").read_text().splitlines()) == 2
     shown = command(f"{line} --memory semantic-recall").stdout
     assert "the later document first" in shown
-    assert "Embedder: hashing, the offline fallback" in shown
+    assert "Embedder: hashing (offline fallback)" in shown
 
 
 @pytest.mark.slow

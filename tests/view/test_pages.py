@@ -159,7 +159,7 @@ def test_runs_of_other_data_stand_side_by_side_below_what_differs(folders: Folde
     assert "Reading method: direct in good; con in elsewhere." in shown
     assert "Side by side, without a comparison" in shown
     assert "75.0% [30.1, 95.4] n 4" in shown
-    assert "no difference between them is tested" in shown
+    assert "no difference between columns is tested" in shown
 
 
 def test_what_a_sweep_has_yet_to_begin_is_listed_as_planned(folders: Folders) -> None:

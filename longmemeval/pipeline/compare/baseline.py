@@ -61,7 +61,7 @@ class AgainstBaseline(Struct, frozen=True):
     """The run the baseline was made from."""
     difference: float
     interval: tuple[float, float]
-    """95 % interval of `difference`, that of the test by which `compare` compares two runs."""
+    """95% CI of `difference`, that of the test by which `compare` compares two runs."""
     margin: float
     worse: bool
     """True if the upper end of `interval` is below `-margin`."""
@@ -108,7 +108,7 @@ def load_baseline(name: str, folders: Folders, *, judge: str | None = None, data
         return _decode(path)
     if not (folders.results_dir / name / "run.json").is_file():
         fix = nearest(name, run_ids(folders.results_dir))
-        raise HarnessError(f"There is no baseline '{name}', neither a file nor a run", fix=fix)
+        raise HarnessError(f"Unknown baseline '{name}': neither a file nor a run", fix=fix)
     (run,) = load_graded([name], folders, judge=judge, dataset=dataset)
     return baseline_of(run)
 

@@ -179,7 +179,7 @@ def _written_marked_score(value: tuple[float, str]) -> str:
 def corrected_text(check: CheckedScore) -> str:
     """Return a score corrected for the judge's errors, with its interval.
 
-    An asterisk marks a correction by the rates of another data set; the note below the table explains it.
+    An asterisk marks a correction by the rates of another dataset; the note below the table explains it.
     """
     corrected, elsewhere = check.corrected, "*" if check.other_data else ""
     written = "not possible" if corrected is None else f"{percent(corrected.value)} {bounds(corrected.interval)}"

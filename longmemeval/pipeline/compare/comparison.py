@@ -85,7 +85,7 @@ class PairResult(Struct, frozen=True):
     b: str
     difference: float
     interval: tuple[float, float]
-    """95 % interval of `difference`: it excludes 0 exactly where `p` is below 0.05."""
+    """95% CI of `difference`: it excludes 0 exactly where `p` is below 0.05."""
     mcnemar: Discordant | None
     """The discordant questions; None if the judge gives scores, or repeats are pooled."""
     p: float
@@ -99,7 +99,7 @@ class PairResult(Struct, frozen=True):
     """`INSIDE_THE_NOISE`, or which run is better by how much."""
 
     detectable: float | None = None
-    """The smallest difference that the family's test of this pair finds with 80 % power, given how often the two
+    """The smallest difference that the family's test of this pair finds with 80% power, given how often the two
     disagree. None if there is none, or it is not known.
     """
     units: int = 0
@@ -228,7 +228,7 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
     names: dict[str, str]
     """The name of every run, by its id, wherever it is shown: the memory, and what else tells it from the others."""
     detectable: float | None
-    """The difference that every test of the family finds with 80 % power, i.e. the largest of the pairs' figures. For a
+    """The difference that every test of the family finds with 80% power, i.e. the largest of the pairs' figures. For a
     single run, a planning figure that rests on an assumption (`statistics.power`). None if unknown.
     """
     sentences: tuple[Sentence, ...]
@@ -394,12 +394,11 @@ def budget_of(run: Evaluation) -> int | None:
 
 
 def asked_budget_of(run: Evaluation) -> int | None:
-    """Return the budget of a run's memory if somebody asked for it: if it is not the preset's default."""
+    """Return the budget of a run's memory if somebody asked for it: a name has what is not the preset's default."""
     memory, budget = run.manifest.settings.memory, budget_of(run)
     if memory is None or memory.preset not in MEMORIES.built_in:
         return budget
-    field = MEMORIES.get(memory.preset).parameters.model_fields.get("budget")
-    return None if field and field.default == budget else budget
+    return budget if f"budget={budget}" in run.summary.memory.split() else None
 
 
 def budget_curves(runs: Sequence[ComparedRun]) -> list[BudgetCurve]:

@@ -1,7 +1,7 @@
 """Decide what a comparison says, as sentences: the verdict on the highest-scoring memory, and what limits it.
 
 Better and worse need p below 0.05 after Holm's adjustment over the family of tests that the table shows; "equivalent"
-needs the 95 % interval of the paired difference inside the margin. A difference that is not significant is never
+needs the 95% CI of the paired difference inside the margin. A difference that is not significant is never
 called equal. Controls are never the subject where there is a memory.
 """
 

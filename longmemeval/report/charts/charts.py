@@ -180,7 +180,7 @@ def _figures(groups: Sequence[Group], axis: str) -> Table:
         Column(axis, lambda row: row[1].text),
     ]
     if any(value.interval for _, value in rows):
-        columns.append(Column("95 % interval", lambda row: bounds(row[1].interval) if row[1].interval else ""))
+        columns.append(Column("95% CI", lambda row: bounds(row[1].interval) if row[1].interval else ""))
     return tabulate("", columns, rows)
 
 

@@ -55,7 +55,7 @@ def two_judges_chart(pairs: Sequence[TwoJudges]) -> Chart:
         _draw_agreement(lower, pairs)
 
     description = (
-        "Top: what two judges make of the same answers. Hollow: the score; filled, with its 95 % interval: corrected "
+        "Top: what two judges make of the same answers. Hollow: the score; filled, with its 95% CI: corrected "
         "for the errors that the check of the judge found. Where both checks hold for these answers, the filled marks "
         "of a run meet. Bottom: how often the two give the same label, against how often their rates say they would. "
         "On the line they err independently of each other. Above it they make the same mistakes, and their agreement "
@@ -82,9 +82,9 @@ def _columns() -> list[Column[_Judged]]:
         Column("passes wrong", lambda row: percent(row[1].passes_wrong)),
         Column("score", lambda row: percent(row[1].score)),
         Column("corrected", lambda row: percent(row[1].corrected.value)),
-        Column("95 % interval", lambda row: bounds(row[1].corrected.interval)),
+        Column("95% CI", lambda row: bounds(row[1].corrected.interval)),
         pair_column("same label", lambda pair: percent(pair.agreed)),
-        pair_column("95 % interval", lambda pair: bounds(pair.agreed_interval)),
+        pair_column("95% CI", lambda pair: bounds(pair.agreed_interval)),
         pair_column("by their rates", lambda pair: percent(pair.expected)),
         pair_column("range", lambda pair: bounds(pair.expected_range)),
         pair_column("n", lambda pair: pair.n),

@@ -113,10 +113,10 @@ def abstention_table(comparison: Comparison) -> Table | None:
     columns: list[Column[NamedRun]] = [
         Column("run", lambda row: row[0], "text"),
         Column("unanswerable", lambda row: _accuracy(row[1].summary.metrics.abstention)),
-        Column("95 % interval", lambda row: _interval(row[1].summary.metrics.abstention)),
+        Column("95% CI", lambda row: _interval(row[1].summary.metrics.abstention)),
         Column("n", lambda row: _n(row[1].summary.metrics.abstention)),
         Column("answerable", lambda row: _accuracy(row[1].summary.metrics.answerable)),
-        Column("95 % interval", lambda row: _interval(row[1].summary.metrics.answerable)),
+        Column("95% CI", lambda row: _interval(row[1].summary.metrics.answerable)),
         Column("abstained", lambda row: _abstained(row[1].summary.metrics.abstaining)),
         *map(share, ("precision", "recall", "F1")),
     ]
@@ -255,7 +255,7 @@ def html_page(
 
 
 def across_page(graded: Sequence[Evaluation]) -> str:
-    """Return the page of runs on different data sets: the table by ability with its legend; nothing is compared.
+    """Return the page of runs on different datasets: the table by ability with its legend; nothing is compared.
 
     Raises:
         HarnessError: the extra `report` is not installed.

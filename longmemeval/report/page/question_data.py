@@ -151,7 +151,7 @@ class _MessageTable:
         self._messages: list[Message | str] = []
 
     def number(self, haystack_id: str, message_id: str, history: Mapping[str, Message]) -> int:
-        """Return the number of a message; if the data set does not contain it, only its id is known."""
+        """Return the number of a message; if the dataset does not contain it, only its id is known."""
         key = (haystack_id, message_id)
         if key not in self._numbers:
             self._numbers[key] = len(self._messages)
@@ -166,7 +166,7 @@ class _MessageTable:
 
     def entries(self, limit: int | None) -> tuple[MessageEntry, ...]:
         return tuple(
-            MessageEntry(message, "", "", Excerpt("(not a message of the data set)"))
+            MessageEntry(message, "", "", Excerpt("(not a message of the dataset)"))
             if isinstance(message, str)
             else MessageEntry(
                 message.message_id,

@@ -105,7 +105,7 @@ def grid_table(comparison: Comparison, grid: Grid) -> Table:
         Column(f"{grid.across}={value}" if parameter else value, partial(score, place))
         for place, value in enumerate(grid.across_values)
     ]
-    return tabulate(f"{comparison.metric} %, {grid.title}", columns, lines)
+    return tabulate(f"{comparison.metric} in percent, {grid.title}", columns, lines)
 
 
 _NARROW = 16
@@ -151,7 +151,7 @@ def _subject(comparison: Comparison) -> list[str]:
 
 
 def question_count(comparison: Comparison) -> str:
-    """Return the number of compared questions; for a part of the data set, also the total and the selection."""
+    """Return the number of compared questions; for a part of the dataset, also the total and the selection."""
     if comparison.common:
         return count_of(len(comparison.questions), "common question")
     return comparison.rows[0].summary.part or count_of(len(comparison.questions), "question")

@@ -235,7 +235,7 @@ class GradedRun(Struct, frozen=True):
     warnings: tuple[ScoreWarning, ...] = ()
     """Reasons why the score is worth less than it looks."""
     part: str = ""
-    """Number of questions out of the total, and how they were chosen; empty for the whole data set."""
+    """Number of questions out of the total, and how they were chosen; empty for the whole dataset."""
     type_notes: tuple[str, ...] = ()
     """The benchmark's notes on the question types shown."""
     not_reproducible: tuple[str, ...] = ()
@@ -342,7 +342,7 @@ class Evaluation(Struct, Showing, frozen=True):
     judgements: dict[str, Judgement]
     """The judgement that counts, by question id."""
     asked: RunQuestions
-    """The questions as they were put, and their gold; shared by the runs on one data set."""
+    """The questions as they were put, and their gold; shared by the runs on one dataset."""
     checks: StoredChecks
     """Checks of judges and memories; shared by the runs of a command."""
     folders: Folders
@@ -464,7 +464,7 @@ def load_graded(
     look_into_prompts: bool = False,
     remembered: ScoreCache | None = None,
 ) -> list[Evaluation]:
-    """Read runs with their scores by one judge; each data set is opened once.
+    """Read runs with their scores by one judge; each dataset is opened once.
 
     Args:
         run_ids: ids of graded runs.

@@ -46,13 +46,13 @@ Raise it whenever the same questions get other plants: the earlier ones cannot b
 
 
 class JudgeCheck(Struct, frozen=True):
-    """`check.json`: the check of one judge on the plants of one data set."""
+    """`check.json`: the check of one judge on the plants of one dataset."""
 
     format: int
     judge: JudgeIdentity
     benchmark: str
     dataset: dict[str, str]
-    """Name of the data set and sha256 of its content."""
+    """Name of the dataset and sha256 of its content."""
     seed: int
     questions: int
     """Number of questions that plants were made for."""
@@ -60,7 +60,7 @@ class JudgeCheck(Struct, frozen=True):
     rates: JudgeRates
     """The rates, for people who read the file."""
     of_questions: int = 0
-    """Number of questions in the data set."""
+    """Number of questions in the dataset."""
     judgements_sha256: str = ""
     """Hash of the labels that the rates are computed from."""
 
@@ -227,7 +227,7 @@ class CheckedScore(Struct, frozen=True):
     judged: bool
     """True if the rates rest on answers labelled by hand."""
     other_data: bool
-    """True if these questions are from another data set than the run's."""
+    """True if these questions are from another dataset than the run's."""
 
 
 def checked_score(

@@ -1,6 +1,6 @@
 """Serve the list to choose runs from: `/runs?q=TEXT&dataset=D&memory=M&status=S&sweep=S&sort=O`.
 
-`q` is searched for in ids, memories, models, data sets and sweeps; `sort` is `newest` (first), `score` (best first) or
+`q` is searched for in ids, memories, models, datasets and sweeps; `sort` is `newest` (first), `score` (best first) or
 `run` (names from a to z). The form leads to `/compare?run=…&baseline=…`.
 """
 

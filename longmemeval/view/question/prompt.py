@@ -37,7 +37,7 @@ def prompt_view(run: Evaluation, question_id: str, recaller: Recaller | None, *,
     """
     answer = run.answers.get(question_id)
     if answer is None or run.manifest.kind != "run":
-        return PromptView("", (), (), 0, "There is no prompt: the answer is missing or was taken over", (), 0)
+        return PromptView("", (), (), 0, "No prompt is stored: the answer is missing or was imported", (), 0)
     question = run.asked.questions[question_id]
     evidence = evidence_of(run.asked, question_id)
     stored = haystack_messages(run.asked.dataset.haystack(question.haystack_id))
@@ -124,7 +124,7 @@ def _message_line(
     unranked, held = ("message", None, None), evidence.holds(message_id)
     message = history.get(message_id)
     if message is None:
-        return _line(unranked, None, message_id, "(not a message of the data set)", evidence=held, cut=cut)
+        return _line(unranked, None, message_id, "(not a message of the dataset)", evidence=held, cut=cut)
     speaker = message.speaker or message.role
     return _line(unranked, message.created_at, speaker, message.content, evidence=held, cut=cut, missed=missed)
 

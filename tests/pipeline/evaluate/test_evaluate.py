@@ -201,7 +201,7 @@ def test_output_says_who_judged_and_who_read_the_gold(tmp_path: Path) -> None:
     assert "oracle is given the gold evidence: an upper bound, not a memory system." in best
     assert "Not the official judge" in plain
     assert "oracle reads" not in plain
-    assert "Embedder: hashing, the offline fallback" in plain
+    assert "Embedder: hashing (offline fallback)" in plain
 
 
 def test_json_is_one_document_of_the_agreed_shape(tmp_path: Path) -> None:

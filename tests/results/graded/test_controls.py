@@ -105,7 +105,7 @@ def test_the_sentence_names_those_that_are_not_better(runs: tuple[Dataset, Folde
     assert said.runs == {"C": ("refuse",), "names": ("poor",)}
     table = comparison_tables(found)[0]
     assert table.breaks == {2}
-    shown = ["everything (control)", "refuse on none (control)", "parrot on last-k (control)"]
+    shown = ["everything", "refuse on none", "parrot on last-k"]
     assert [row[0].replace("full-history", "everything") for row in table.rows[-3:]] == shown
     # Another answering model is what makes a control; nobody has to be told that it differs.
     assert not found.differing

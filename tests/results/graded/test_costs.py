@@ -226,7 +226,7 @@ def test_calls_without_a_price_in_a_line() -> None:
         "tokens, at least $0.5000, 1 call without a known price"
     )
     assert usage_line(usage(0.0, 2, unpriced_calls=2, cached_calls=1)).startswith("2 calls (1 from the cache), ")
-    assert usage_line(usage(0.0, 2, unpriced_calls=2)).endswith("tokens, cost not known")
+    assert usage_line(usage(0.0, 2, unpriced_calls=2)).endswith("tokens, cost unknown")
 
 
 def test_calls_without_a_price_do_not_blank_what_the_others_cost() -> None:
@@ -240,7 +240,7 @@ def test_calls_without_a_price_do_not_blank_what_the_others_cost() -> None:
         "question analysis": "$0",
         "answers": "$1.0000",
         "judge": "$0",
-        "sum": "≥ $1.2500",
+        "total": "≥ $1.2500",
     }
     assert usage_share(prepare, 10, 1000) == (
         "1,000 tokens and ≥ $0.0250 per haystack, 10,000 tokens and ≥ $0.2500 per 1,000 messages"
@@ -256,7 +256,7 @@ def test_what_calls_without_a_price_leave_out_is_counted_in_a_note(tmp_path: Pat
     (summary,) = summaries(folders, "r")
     costs = costs_of(usage(0.25, 100, unpriced_calls=2), Usage(), Usage(), Usage())
     notes = list(effort_notes([structs.replace(summary, costs=costs)]))
-    assert "r: 2 calls of prepare without a known price; ≥ is what the others cost." in notes
+    assert "r: 2 calls of prepare without a known price; ≥ is the cost of the others." in notes
     assert COST_UNKNOWN not in notes
 
 
@@ -334,12 +334,12 @@ def test_costs_are_shown_in_columns_and_as_one_sum(paid: tuple[Dataset, Folders]
     _, folders = paid
     found = summaries(folders, "all", "half")
     table = cost_table(found, ["all", "half"])
-    assert table.headings[1:6] == ["prepare", "question\nanalysis", "answers", "judge", "sum"]
+    assert table.headings[1:6] == ["prepare", "question\nanalysis", "answers", "judge", "total"]
     assert all(cell.startswith(("$0.", "< $")) for cell in table.rows[0][1:])
     # All that was asked about the questions of the second run had been asked for the first.
     assert table.rows[1][2] == "$0"
     rows = work_table(found[1].costs).rows
-    assert [row[0] for row in rows] == ["prepare", "question analysis", "answers", "judge", "sum"]
+    assert [row[0] for row in rows] == ["prepare", "question analysis", "answers", "judge", "total"]
     notes = list(effort_notes(found))
     assert PAID_ONCE in notes
     assert not {COST_UNKNOWN, FREE} & set(notes)
