@@ -161,7 +161,7 @@ def named_runs(
             run_id for run_id in ids if fnmatchcase(run_id, name) and (rankings or not _ranks(results_dir, run_id))
         ]
         if not found:
-            raise HarnessError(f"No run matches '{name}'", where=str(results_dir), fix=nearest(name, ids))
+            raise HarnessError(f"No runs match '{name}'", where=str(results_dir), fix=nearest(name, ids))
         wanted += [run_id for run_id in found if run_id not in wanted]
     if sweep is not None:
         listed = list_runs(results_dir)

@@ -65,7 +65,7 @@ def runs(
         return
     if not found:
         every = wanted == RunFilter()
-        out.print("No runs yet." if every else "No run matches. Leave out the filters to list all runs.")
+        out.print("No runs yet." if every else "No runs match. Leave out the filters to list all runs.")
         return
     warnings = warnings_of(found, folders)
     print_table(tabulate("", _columns(warnings.by_run), [(run, state_of_unfinished(run, folders)) for run in found]))
