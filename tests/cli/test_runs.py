@@ -70,7 +70,7 @@ def test_mistakes_end_with_2(command: Command) -> None:
     for line, said in (
         ("runs --since yesterday", "is not a date"),
         ("runs --status done", "--status"),
-        ("compare 'no*'", "No run matches 'no*'"),
+        ("compare 'no*'", "No runs match 'no*'"),
         ("compare --sweep gird", "Unknown sweep 'gird'"),
         ("report", "--sweep"),
         ("evaluate", "name a RUN"),

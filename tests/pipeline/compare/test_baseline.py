@@ -136,5 +136,5 @@ def test_other_files_are_refused(folders: Folders, tmp_path: Path, content: byte
 
 def test_neither_a_file_nor_a_run(hundred: Dataset, folders: Folders) -> None:
     graded_run(hundred, folders, "release-1", labels(80, 20))
-    with pytest.raises(HarnessError, match=r"no baseline 'relaese-1'.* Did you mean 'release-1'"):
+    with pytest.raises(HarnessError, match=r"baseline 'relaese-1'.* Did you mean 'release-1'"):
         load_baseline("relaese-1", folders)

@@ -335,7 +335,7 @@ def test_costs_are_shown_in_columns_and_as_one_sum(paid: tuple[Dataset, Folders]
     found = summaries(folders, "all", "half")
     table = cost_table(found, ["all", "half"])
     assert table.headings[1:6] == ["prepare", "question\nanalysis", "answers", "judge", "total"]
-    assert all(cell.startswith(("$0.", "< $")) for cell in table.rows[0][1:])
+    assert all(cell.startswith(("$0.", "<$")) for cell in table.rows[0][1:])
     # All that was asked about the questions of the second run had been asked for the first.
     assert table.rows[1][2] == "$0"
     rows = work_table(found[1].costs).rows
@@ -343,8 +343,8 @@ def test_costs_are_shown_in_columns_and_as_one_sum(paid: tuple[Dataset, Folders]
     notes = list(effort_notes(found))
     assert PAID_ONCE in notes
     assert not {COST_UNKNOWN, FREE} & set(notes)
-    assert any("of question analysis were answered by the cache" in note for note in notes if note.startswith("half"))
-    assert "all: 4.0 calls per question; its prompt tokens are those of all of them." in notes
+    assert any("of question analysis came from the cache" in note for note in notes if note.startswith("half"))
+    assert "all: 4.0 calls per question; prompt tokens are summed over all of them." in notes
     document = run_document(found[0])
     assert document["costs"]["total"]["usd"] == found[0].costs.total.usd
     assert document["answers_latency_ms"].keys() == {"recall", "model", "total"}
