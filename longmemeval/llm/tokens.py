@@ -1,6 +1,5 @@
 """Counting tokens as a chat model does, as far as that is possible without a network."""
 
-import importlib.util
 import math
 import os
 import re
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from longmemeval.llm.extractive.answers import next_calls
+from longmemeval.llm.litellm_package import litellm_folder
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Usage
@@ -241,10 +241,8 @@ def _inner(text: str) -> tuple[int, int]:
 
 
 def _bundled_files() -> Path:
-    """Return the folder of encodings inside LiteLLM, found without importing it."""
-    spec = importlib.util.find_spec("litellm")
-    folder = spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else ""
-    return Path(folder) / "litellm_core_utils" / "tokenizers"
+    """Return the folder of encodings inside LiteLLM."""
+    return litellm_folder() / "litellm_core_utils" / "tokenizers"
 
 
 def encoding_of(name: str) -> "Encoding":

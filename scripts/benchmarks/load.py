@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
-from longmemeval.llm.costs import load_litellm
+from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.plan import RunOptions

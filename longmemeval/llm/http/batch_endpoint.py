@@ -18,9 +18,9 @@ from msgspec import Struct, convert
 from longmemeval.core.http import refuse_other_server
 from longmemeval.core.secrets.redaction import Address
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, TransientModelError
-from longmemeval.llm.costs import load_litellm
 from longmemeval.llm.http.connections import Destination
 from longmemeval.llm.http.errors import Breaker, call_with_retries, meaning_of
+from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import split_spec
 
