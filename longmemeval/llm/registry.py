@@ -14,7 +14,6 @@ from longmemeval.llm.costs import Account, Receipts, price
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.http.openai_protocol import is_direct, takes_temperature
 from longmemeval.llm.litellm_package import load_litellm
-from longmemeval.llm.offline import CONTROL_MODELS, ControlModel, ExtractiveModel, ScriptedModel
 from longmemeval.llm.options import OFFLINE_WAY, ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.providers import OPENAI_PROVIDERS, key_in_environment, near_models, split_spec, table_entry
@@ -144,6 +143,8 @@ def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | No
 
 
 def _load_offline(spec: str) -> ChatModel:
+    from longmemeval.llm.offline import CONTROL_MODELS, ControlModel, ExtractiveModel, ScriptedModel
+
     if spec == _EXTRACTIVE:
         return ExtractiveModel()
     if spec in CONTROL_MODELS:
