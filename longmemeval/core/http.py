@@ -1,7 +1,9 @@
-"""Replies of HTTP servers: redirects to other hosts, and the time to wait before the next attempt."""
+"""HTTP servers: redirects to other hosts, this machine, and the time to wait before the next attempt."""
 
 import math
+from contextlib import suppress
 from email.utils import mktime_tz, parsedate_tz
+from ipaddress import ip_address
 from time import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -50,6 +52,14 @@ def _server(address: str) -> str:
     port = url.port or {"http": 80, "https": 443}.get(url.scheme)
     host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
     return f"{url.scheme}://{host}:{port}"
+
+
+def is_this_machine(address: str) -> bool:
+    """Return whether an address is on the loopback, which no proxy is asked for."""
+    host = urlsplit(address).hostname or ""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
 
 
 # Waiting times requested by servers.

@@ -93,6 +93,16 @@ def key_in_environment(spec: str) -> str:
     return key or os.environ.get(f"{str(provider).upper().replace('-', '_')}_API_KEY", "")
 
 
+def account_headers() -> dict[str, str]:
+    """Return the headers that name an organization and a project of OpenAI's, as the environment does."""
+    variables = {
+        "OpenAI-Organization": ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
+        "OpenAI-Project": ("OPENAI_PROJECT_ID",),
+    }
+    found = {header: next(filter(None, map(os.environ.get, names)), "") for header, names in variables.items()}
+    return {header: value for header, value in found.items() if value}
+
+
 def has_price(entry: Mapping[str, Any] | None) -> bool:
     """Return whether a table entry has a price; 0 counts as a price, as for models that run locally."""
     return entry is not None and any(field.startswith("input_cost_per") or field == "tiered_pricing" for field in entry)

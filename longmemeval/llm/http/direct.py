@@ -1,7 +1,6 @@
 """Calls that need no LiteLLM: a server that speaks OpenAI's protocol, asked over aiohttp."""
 
 import asyncio
-import ipaddress
 import os
 import re
 import ssl
@@ -18,13 +17,13 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from longmemeval.core.http import refuse_other_address
+from longmemeval.core.http import is_this_machine, refuse_other_address
 from longmemeval.errors import chain
 from longmemeval.llm.costs import reply_cost
 from longmemeval.llm.http.connections import CONNECT_S, Destination, Way, current_wire, once, try_connection
 from longmemeval.llm.http.errors import UnreadableReplyError
 from longmemeval.llm.http.openai_protocol import RefusedCall, is_direct, reply_document, request_body
-from longmemeval.llm.providers import OPENAI_PROVIDERS, split_spec
+from longmemeval.llm.providers import OPENAI_PROVIDERS, account_headers, split_spec
 
 if TYPE_CHECKING:
     from aiohttp import BasicAuth, ClientSession, TraceRequestRedirectParams
@@ -146,19 +145,9 @@ def _direct_way(spec: str, destination: Destination) -> DirectWay | None:
         path += f"/openai/deployments/{quote(name, safe='')}"
         query, headers = f"api-version={version}", {"api-key": destination.key}
     elif provider == "openai":
-        headers |= _account_headers()
+        headers |= account_headers()
     url = parts._replace(path=f"{path.removesuffix('/chat/completions')}/chat/completions", query=query).geturl()
     return DirectWay(spec, url, headers | destination.headers)
-
-
-def _account_headers() -> dict[str, str]:
-    """Return the headers that name an organization and a project of OpenAI's, as the environment does."""
-    variables = {
-        "OpenAI-Organization": ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
-        "OpenAI-Project": ("OPENAI_PROJECT_ID",),
-    }
-    found = {header: next(filter(None, map(os.environ.get, names)), "") for header, names in variables.items()}
-    return {header: value for header, value in found.items() if value}
 
 
 # One session for each event loop: its connections close with the loop.
@@ -206,15 +195,9 @@ def _proxy(url: str) -> "tuple[URL, BasicAuth | None] | tuple[None, None]":
     from aiohttp.helpers import get_env_proxy_for_url
     from yarl import URL
 
-    if _is_here(urlsplit(url).hostname or ""):
+    if is_this_machine(url):
         return None, None
     try:
         return get_env_proxy_for_url(URL(url))
     except LookupError:
         return None, None
-
-
-def _is_here(host: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
