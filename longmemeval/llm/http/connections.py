@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 from weakref import WeakKeyDictionary
 
 from longmemeval.core.secrets.redaction import Address
@@ -86,6 +85,8 @@ _PATIENCE_S = 5.0
 
 async def try_connection(address: str | None) -> None:
     """Open and close a connection to a model's server: name look-up and TLS, not a byte of a request."""
+    from urllib.request import getproxies
+
     if not address or getproxies():
         return
     with suppress(OSError, TimeoutError, ValueError):

@@ -10,10 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
-from typing import Any, TypeVar
-
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, retry_if_result
-from tenacity.wait import wait_base, wait_random_exponential
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from longmemeval.core.http import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
 from longmemeval.core.secrets.redaction import redact
@@ -27,6 +24,9 @@ from longmemeval.errors import (
     chain,
 )
 from longmemeval.llm.http.openai_protocol import RefusedCall
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 # The consequence of a failed call for the run: try again, give up the question, or stop.
 
@@ -219,25 +219,6 @@ def _message(error: Exception, detail: dict[str, Any]) -> str:
 Result = TypeVar("Result")
 
 
-class _Wait(wait_base):
-    """Exponential back-off with full jitter, never shorter than the wait that the server asked for.
-
-    Full jitter spreads the retries of many concurrent calls: the wait is uniform between 0 and the smaller of
-    `max_wait_s` and 2^(attempt - 1) seconds.
-    """
-
-    def __init__(self, max_wait_s: float, breaker: "Breaker | None") -> None:
-        self._jitter = wait_random_exponential(multiplier=1, max=max_wait_s)
-        self._breaker = breaker
-
-    def __call__(self, retry_state: RetryCallState) -> float:
-        if self._breaker and self._breaker.is_open:
-            return 0.0  # The breaker itself assigns the turns.
-        error = retry_state.outcome.exception() if retry_state.outcome else None
-        requested = error.retry_after if isinstance(error, TransientModelError) else None
-        return max(self._jitter(retry_state), min(requested or 0.0, LONGEST_REQUESTED_WAIT_S))
-
-
 async def call_with_retries(
     call: Callable[[], Awaitable[Result]],
     *,
@@ -262,19 +243,32 @@ async def call_with_retries(
     Raises:
         TransientModelError: the last attempt failed too; the error states their number.
     """
+    from tenacity import AsyncRetrying, retry_if_exception_type, retry_if_result, wait_random_exponential
+
     attempts = 0
+    # Full jitter spreads the retries of many concurrent calls: uniform between 0 and the smaller of `max_wait_s` and
+    # 2^(attempt - 1) seconds.
+    jitter = wait_random_exponential(multiplier=1, max=max_wait_s)
 
     async def attempt() -> Result:
         nonlocal attempts
         attempts += 1
         return await call()
 
-    def stop(state: RetryCallState) -> bool:
+    def stop(state: "RetryCallState") -> bool:
         if breaker and breaker.ends_call:
             return True
         return attempts >= max_attempts and not (breaker and breaker.is_open)
 
-    def last(state: RetryCallState) -> Result:
+    def wait(state: "RetryCallState") -> float:
+        """Return the wait before the next attempt, never shorter than the server asked for."""
+        if breaker and breaker.is_open:
+            return 0.0  # The breaker itself assigns the turns.
+        error = state.outcome.exception() if state.outcome else None
+        requested = error.retry_after if isinstance(error, TransientModelError) else None
+        return max(jitter(state), min(requested or 0.0, LONGEST_REQUESTED_WAIT_S))
+
+    def last(state: "RetryCallState") -> Result:
         outcome: Future[Result] | None = state.outcome
         if outcome is None:
             raise RuntimeError("no attempt was made")
@@ -283,7 +277,7 @@ async def call_with_retries(
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(TransientModelError) | retry_if_result(lambda result: again(result, attempts)),
         stop=stop,
-        wait=_Wait(max_wait_s, breaker),
+        wait=wait,
         retry_error_callback=last,
     )
     try:
