@@ -39,6 +39,8 @@ class RecordedRequest:
     raw: bytes = b""
     """The body as it was sent."""
     query: str = ""
+    client: tuple[str, int] | None = None
+    """Address and port of the connection's other end."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,7 @@ class ModelServer:
         raw = await request.body()
         body: dict[str, Any] = json.loads(raw) if raw else {}
         recorded = RecordedRequest(
-            request.url.path, body, dict(request.headers), time.monotonic(), raw, request.url.query
+            request.url.path, body, dict(request.headers), time.monotonic(), raw, request.url.query, request.client
         )
         with self._lock:
             self._requests.append(recorded)

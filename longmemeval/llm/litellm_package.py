@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
@@ -45,6 +46,15 @@ def _table_on_disk() -> Table:
         table: dict[str, dict[str, Any]] = msgspec.json.decode((litellm_folder() / _FILE).read_bytes())
     table.pop(_NO_MODEL, None)
     return table
+
+
+@functools.cache
+def provider_names() -> frozenset[str]:
+    """Return the names of all of LiteLLM's providers, read in the source where it lists them."""
+    source = (litellm_folder() / "types" / "utils.py").read_text(encoding="utf-8")
+    _, _, listed = source.partition("class LlmProviders(str, Enum):")
+    names = re.findall(r'^    \w+ = "([^"]+)"', listed.partition("\n\n\n")[0], re.MULTILINE)
+    return frozenset(names) or frozenset(str(known.value) for known in load_litellm().provider_list)
 
 
 @functools.cache

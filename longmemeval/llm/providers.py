@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from longmemeval.errors import FatalModelError, nearest
-from longmemeval.llm.litellm_package import load_environment_file, load_litellm, model_table
+from longmemeval.llm.litellm_package import load_environment_file, load_litellm, model_table, provider_names
 from longmemeval.llm.options import OFFLINE_WAY
 
 
@@ -128,7 +128,7 @@ def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
     `OPENAI_API_KEY` becomes a placeholder, since many clients require it.
     """
-    providers = (str(known.value).upper().replace("-", "_") for known in load_litellm().provider_list)
+    providers = (name.upper().replace("-", "_") for name in provider_names())
     keys = {f"{name}_API_KEY" for name in providers} | {*_MORE_KEYS.split()}
     return {name: value for name, value in environment.items() if name not in keys} | {"OPENAI_API_KEY": "longmemeval"}
 
@@ -145,7 +145,7 @@ def near_models(name: str, provider: str | None = None) -> list[str]:
 
 def _unknown(spec: str, reason: str) -> FatalModelError:
     provider, slash, _ = spec.partition("/")
-    names = [str(known.value) for known in load_litellm().provider_list]
+    names = sorted(provider_names())
     if provider in names and slash:
         return FatalModelError(f"The provider {provider!r} cannot be used: {reason}", where=spec)
     if slash:

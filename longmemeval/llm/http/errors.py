@@ -219,6 +219,26 @@ def _message(error: Exception, detail: dict[str, Any]) -> str:
 Result = TypeVar("Result")
 
 
+def _waits(max_wait_s: float, breaker: "Breaker | None") -> Callable[["RetryCallState"], float]:
+    """Return exponential back-off with full jitter, never shorter than the wait that the server asked for.
+
+    Full jitter spreads the retries of many concurrent calls: the wait is uniform between 0 and the smaller of
+    `max_wait_s` and 2^(attempt - 1) seconds.
+    """
+    from tenacity import wait_random_exponential
+
+    jitter = wait_random_exponential(multiplier=1, max=max_wait_s)
+
+    def wait(state: "RetryCallState") -> float:
+        if breaker and breaker.is_open:
+            return 0.0  # The breaker itself assigns the turns.
+        error = state.outcome.exception() if state.outcome else None
+        requested = error.retry_after if isinstance(error, TransientModelError) else None
+        return max(jitter(state), min(requested or 0.0, LONGEST_REQUESTED_WAIT_S))
+
+    return wait
+
+
 async def call_with_retries(
     call: Callable[[], Awaitable[Result]],
     *,
@@ -243,12 +263,9 @@ async def call_with_retries(
     Raises:
         TransientModelError: the last attempt failed too; the error states their number.
     """
-    from tenacity import AsyncRetrying, retry_if_exception_type, retry_if_result, wait_random_exponential
+    from tenacity import AsyncRetrying, retry_if_exception_type, retry_if_result
 
     attempts = 0
-    # Full jitter spreads the retries of many concurrent calls: uniform between 0 and the smaller of `max_wait_s` and
-    # 2^(attempt - 1) seconds.
-    jitter = wait_random_exponential(multiplier=1, max=max_wait_s)
 
     async def attempt() -> Result:
         nonlocal attempts
@@ -260,14 +277,6 @@ async def call_with_retries(
             return True
         return attempts >= max_attempts and not (breaker and breaker.is_open)
 
-    def wait(state: "RetryCallState") -> float:
-        """Return the wait before the next attempt, never shorter than the server asked for."""
-        if breaker and breaker.is_open:
-            return 0.0  # The breaker itself assigns the turns.
-        error = state.outcome.exception() if state.outcome else None
-        requested = error.retry_after if isinstance(error, TransientModelError) else None
-        return max(jitter(state), min(requested or 0.0, LONGEST_REQUESTED_WAIT_S))
-
     def last(state: "RetryCallState") -> Result:
         outcome: Future[Result] | None = state.outcome
         if outcome is None:
@@ -277,7 +286,7 @@ async def call_with_retries(
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(TransientModelError) | retry_if_result(lambda result: again(result, attempts)),
         stop=stop,
-        wait=wait,
+        wait=_waits(max_wait_s, breaker),
         retry_error_callback=last,
     )
     try:

@@ -12,7 +12,7 @@ from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.benchmarks.registry import load_judge
 from longmemeval.errors import HarnessError
 from longmemeval.llm.http import direct
-from longmemeval.llm.litellm_package import litellm_folder, load_litellm, model_table
+from longmemeval.llm.litellm_package import litellm_folder, load_litellm, model_table, provider_names
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest, ToolCall
 from longmemeval.llm.providers import OPENAI_PROVIDERS, key_in_environment, split_spec
@@ -272,6 +272,7 @@ def test_temperature_is_taken_by_the_same_models(name: str) -> None:
     assert ("takes no temperature" in (model_warning(f"openai/{name}") or "")) is not takes
 
 
-def test_the_table_is_litellms_own() -> None:
+def test_the_files_are_litellms_own() -> None:
+    assert provider_names() == {str(known.value) for known in load_litellm().provider_list}
     assert model_table() is load_litellm().model_cost
     assert (litellm_folder() / "__init__.py").samefile(str(load_litellm().__file__))
