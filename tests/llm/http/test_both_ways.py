@@ -203,8 +203,8 @@ class Meaning(NamedTuple):
 def meaning(outcome: ChatReply | HarnessError, name: str = "") -> object:
     if isinstance(outcome, ChatReply):
         return {field: getattr(outcome, field) for field in outcome.__struct_fields__ if field != "latency_ms"}
-    follows = [getattr(outcome, field, None) for field in ("may_be_billed", "retry_after", "too_many")]
-    return Meaning(type(outcome), *follows, "" if name in IN_OTHER_WORDS else outcome.what)
+    billed, after, many = (getattr(outcome, field, None) for field in ("may_be_billed", "retry_after", "too_many"))
+    return Meaning(type(outcome), billed, after, many, "" if name in IN_OTHER_WORDS else outcome.what)
 
 
 @pytest.mark.parametrize("name", REPLIES)

@@ -1,6 +1,7 @@
 """Calls without LiteLLM: what is loaded, the way through proxies, connections that are kept."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -104,8 +105,9 @@ def test_an_environment_file_is_read_where_litellm_reads_it(tmp_path: Path, monk
     (tmp_path / "project" / ".env").write_text("OPENAI_BASE_URL=http://from.file/v1\nOPENAI_API_KEY=other\n")
     monkeypatch.setenv("OPENAI_BASE_URL", "")
     monkeypatch.delenv("OPENAI_BASE_URL")
+    monkeypatch.chdir(package)  # Where a notebook looks; a program looks from the package on.
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
     monkeypatch.setattr(litellm_package, "litellm_folder", lambda: package)
     litellm_package.load_environment_file.__wrapped__()
     assert endpoint("openai/gpt-4o") == "http://from.file/v1"
-    assert litellm_package.os.environ["OPENAI_API_KEY"] == "sk-test-0123456789abcdef"
+    assert os.environ["OPENAI_API_KEY"] == "sk-test-0123456789abcdef"
