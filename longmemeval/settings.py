@@ -1,22 +1,23 @@
 """Folders of data, fixtures and results."""
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from longmemeval.core.arguments import checked
 from longmemeval.core.remote.places import PlaceError, anchored, cache_bytes, local_place, remote_of
 from longmemeval.errors import HarnessError
 
 
-class Folders(BaseSettings):
+class Folders(BaseModel):
     """Folders of data, fixtures and results.
 
     Each is an argument, else `LONGMEMEVAL_DATA_DIR`, `…_PREPARED_DIR` or `…_RESULTS_DIR`, else in the current folder.
     """
 
-    model_config = SettingsConfigDict(env_prefix="LONGMEMEVAL_", frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     data_dir: Path = Path("data")
     prepared_dir: Path = Path("prepared-data")
@@ -25,6 +26,13 @@ class Folders(BaseSettings):
     """External memory systems, each in a virtual environment; `LONGMEMEVAL_MEMORIES_DIR`."""
     stores_dir: Path = Path("memory-stores")
     """Files of databases for querying facts, which can be rebuilt; `LONGMEMEVAL_STORES_DIR`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_environment(cls, given: Mapping[str, object]) -> dict[str, object]:
+        variables = {name.lower(): value for name, value in os.environ.items()}
+        named = {name: variables.get(f"longmemeval_{name}") for name in cls.model_fields}
+        return {**{name: value for name, value in named.items() if value is not None}, **given}
 
     @field_validator("prepared_dir", mode="before")
     @classmethod

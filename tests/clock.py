@@ -17,7 +17,7 @@ from longmemeval.embedding import remote
 from longmemeval.errors import EndpointDownError, TransientModelError
 from longmemeval.llm import rates as gate
 from longmemeval.llm.http import client as calling
-from longmemeval.llm.http import connections as wire
+from longmemeval.llm.http import direct, litellm_way
 from longmemeval.llm.http import errors as breaker
 from tests.server import ModelServer
 
@@ -46,7 +46,7 @@ class Clock:
             time=lambda: time.time() + self._jumped,
             sleep=self.jump,
         )
-        for module in (breaker, calling, wire, gate, remote):
+        for module in (breaker, calling, direct, litellm_way, gate, remote):
             monkeypatch.setattr(module, "time", clock)
         monkeypatch.setattr(calling, "Breaker", self._breaker)
 

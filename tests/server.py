@@ -36,6 +36,11 @@ class RecordedRequest:
     headers: dict[str, str]
     time: float
     """Seconds on the monotonic clock."""
+    raw: bytes = b""
+    """The body as it was sent."""
+    query: str = ""
+    client: tuple[str, int] | None = None
+    """Address and port of the connection's other end."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,7 @@ class ModelServer:
         application = Starlette(
             routes=[
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
+                Route("/v1/openai/deployments/{name}/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/embeddings", self._embeddings, methods=["POST"]),
                 Route("/v1/models", self._models, methods=["GET"]),
                 *self.more_routes(),
@@ -208,7 +214,9 @@ class ModelServer:
     async def _record(self, request: Request) -> dict[str, Any]:
         raw = await request.body()
         body: dict[str, Any] = json.loads(raw) if raw else {}
-        recorded = RecordedRequest(request.url.path, body, dict(request.headers), time.monotonic())
+        recorded = RecordedRequest(
+            request.url.path, body, dict(request.headers), time.monotonic(), raw, request.url.query, request.client
+        )
         with self._lock:
             self._requests.append(recorded)
         return body

@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
-import tenacity
 from msgspec import Struct
 
 from longmemeval.errors import DataError
@@ -160,6 +159,8 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 def _patiently(pause: float, clone: Path, *arguments: str) -> None:
     """Run a git command that needs the network, and repeat it if that may help."""
+    import tenacity
+
     tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(_Interrupted),
         stop=tenacity.stop_after_attempt(_ATTEMPTS),

@@ -1,14 +1,17 @@
-"""Replies of HTTP servers: redirects to other hosts, and the time to wait before the next attempt."""
+"""HTTP servers: redirects to other hosts, this machine, and the time to wait before the next attempt."""
 
 import math
+from contextlib import suppress
 from email.utils import mktime_tz, parsedate_tz
+from ipaddress import ip_address
 from time import time
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from longmemeval.errors import FatalModelError
 
 if TYPE_CHECKING:
-    from httpx import URL, Request, Response
+    from httpx import Request, Response
 
 
 # Redirects of calls: followed on one server, refused to another, which no record of a run would name.
@@ -26,12 +29,16 @@ def refuse_other_server(response: "Response", request: "Request | None" = None) 
     """
     if response.has_redirect_location:
         asked = (request or response.request).url
-        target = asked.join(response.headers["location"])
-        if _server(asked) != _server(target):
-            raise FatalModelError(
-                f"The server redirects calls to another server: {_server(asked)} to {_server(target)}",
-                fix=f"If you trust {_server(target)}, give its address in place of the first",
-            )
+        refuse_other_address(str(asked), str(asked.join(response.headers["location"])))
+
+
+def refuse_other_address(asked: str, target: str) -> None:
+    """Raise the error if `target` has another scheme, host or port than `asked`."""
+    if _server(asked) != _server(target):
+        raise FatalModelError(
+            f"The server redirects calls to another server: {_server(asked)} to {_server(target)}",
+            fix=f"If you trust {_server(target)}, give its address in place of the first",
+        )
 
 
 async def refuse_other_server_async(response: "Response") -> None:
@@ -39,11 +46,20 @@ async def refuse_other_server_async(response: "Response") -> None:
     refuse_other_server(response)
 
 
-def _server(url: "URL") -> str:
+def _server(address: str) -> str:
     """Return scheme, host and port, without user information, path and query."""
+    url = urlsplit(address)
     port = url.port or {"http": 80, "https": 443}.get(url.scheme)
-    host = f"[{url.host}]" if ":" in url.host else url.host
+    host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
     return f"{url.scheme}://{host}:{port}"
+
+
+def is_this_machine(address: str) -> bool:
+    """Return whether an address is on the loopback, which no proxy is asked for."""
+    host = urlsplit(address).hostname or ""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
 
 
 # Waiting times requested by servers.

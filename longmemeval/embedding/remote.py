@@ -3,23 +3,24 @@
 import os
 import time
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-import httpx
 import msgspec
 import numpy as np
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.core.http import LONGEST_REQUESTED_WAIT_S, refuse_other_server, retry_after_seconds
+from longmemeval.core.http import LONGEST_REQUESTED_WAIT_S, is_this_machine, refuse_other_server, retry_after_seconds
 from longmemeval.core.secrets.redaction import fault_of, public_url, redact, register_address, split_address
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
 from longmemeval.llm.costs import Account, price
+from longmemeval.llm.providers import OPENAI_PROVIDERS, account_headers
 from longmemeval.llm.rates import Permit, TokenEstimate, gate_for
 from longmemeval.records import Usage
 
 if TYPE_CHECKING:
-    from openai import OpenAIError
+    import httpx
 
 MAX_BATCH_TEXTS = 128
 MAX_BATCH_CHARACTERS = 200_000
@@ -30,6 +31,7 @@ _CONNECT_SECONDS = 20.0
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 8.0
 _PASSING_STATUSES = {408, 409, 429}
+_OWN_ADDRESS = OPENAI_PROVIDERS["openai"].address or ""
 _PLACEHOLDER_KEY = "none"  # the client requires a key; a private server ignores it
 _FATAL_STATUSES = {
     401: "refuses the key",
@@ -61,8 +63,6 @@ class RemoteEmbedder:
     """
 
     def __init__(self, model: str, settings: EmbedderSettings) -> None:
-        from openai import DefaultHttpxClient, OpenAI
-
         self.spec = f"openai:{model}"
         base = settings.api_base or os.environ.get("OPENAI_BASE_URL") or None
         register_address(base)
@@ -76,22 +76,27 @@ class RemoteEmbedder:
                 where=self.spec,
                 fix="Set OPENAI_API_KEY, or name your own server with --api-base",
             )
-        key = self._key or _PLACEHOLDER_KEY
-        self._client = OpenAI(
-            api_key=key,
-            base_url=address.url if address else None,
-            default_headers=address.headers if address else None,
-            max_retries=0,
-            http_client=DefaultHttpxClient(event_hooks={"response": [refuse_other_server]}),
-        )
+        self._headers = {"Authorization": f"Bearer {self._key or _PLACEHOLDER_KEY}", "Content-Type": "application/json"}
+        self._headers |= account_headers() | (address.headers if address else {})
+        self._base = _with_slash(address.url if address else _OWN_ADDRESS)
         self._model = model
         self._settings = settings
         self._account = settings.account if self._is_priced(settings.account, own_server=base is not None) else None
-        self._endpoint = public_url(str(self._client.base_url))
+        self._endpoint = public_url(self._base)
         self._gate = gate_for(self.spec, self._endpoint, self._key, settings.rates)
         self.fingerprint = f"openai:{model}@{self._endpoint}"
         self.usage = Usage()
         self._dimension: int | None = None
+
+    @cached_property
+    def _client(self) -> "httpx.Client":
+        import httpx
+
+        return httpx.Client(
+            follow_redirects=True,
+            event_hooks={"response": [refuse_other_server]},
+            trust_env=not is_this_machine(self._base),
+        )
 
     @property
     def dimension(self) -> int:
@@ -119,7 +124,7 @@ class RemoteEmbedder:
 
     def _call(self, texts: list[str]) -> Vectors:
         """Return unit rows in the order of `texts`, with as many requests as needed."""
-        from openai import OpenAIError
+        import httpx
 
         started, attempts = time.monotonic(), 0
         while True:
@@ -129,10 +134,10 @@ class RemoteEmbedder:
             attempts += 1
             try:
                 return self._attempt(texts, turn, min(_SECONDS, max(left, self._settings.give_up_after_s / 10)))
-            except OpenAIError as error:
+            except (httpx.HTTPError, FatalModelError) as error:
                 # The cause is left out of the chain: the server's message may contain the key.
                 explained, requested = self._explain(error, texts), _requested_pause(error)
-                if getattr(error, "status_code", None) == 429:
+                if _status(error) == 429:
                     turn.refused(requested)
             gone = time.monotonic() - started
             if not isinstance(explained, TransientModelError):
@@ -151,24 +156,25 @@ class RemoteEmbedder:
 
     def _attempt(self, texts: list[str], turn: Permit, seconds: float) -> Vectors:
         """Send one request."""
-        from openai import OpenAIError
+        import httpx
 
         most = self._most(texts)
         reserved = self._account.reserve_blocking(most, self._model) if self._account else ""
         cost, failed = most, True
         try:
-            response = self._client.embeddings.with_raw_response.create(
-                model=self._model,
-                input=texts,
-                encoding_format="float",
+            response = self._client.post(
+                f"{self._base}embeddings",
+                content=msgspec.json.encode({"input": texts, "model": self._model, "encoding_format": "float"}),
+                headers=self._headers,
                 timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
             )
+            response.raise_for_status()
             turn.learn(response.headers)
             vectors, tokens = self._read(response.content, len(texts))
             turn.answered(tokens, 0)
             usage = _cost(self._model, tokens)
             cost, failed = usage.cost_usd if tokens else most, False
-        except OpenAIError as error:
+        except (httpx.HTTPError, FatalModelError) as error:
             cost = most if _may_be_billed(error) else 0.0
             raise
         finally:
@@ -228,21 +234,20 @@ class RemoteEmbedder:
             fix="Check that the address is that of an embedding server, usually ending in /v1",
         )
 
-    def _explain(self, error: "OpenAIError", texts: list[str]) -> HarnessError:
-        from openai import APIStatusError
-
+    def _explain(self, error: Exception, texts: list[str]) -> HarnessError:
         where = f"{self.spec} at {self._endpoint}"
-        if isinstance(error.__cause__, FatalModelError):
-            return FatalModelError(error.__cause__.what, where=where, fix=error.__cause__.fix)
-        message = " ".join(redact(f"{error} {error.__cause__ or ''}").split())[:300]
-        status = error.status_code if isinstance(error, APIStatusError) else None
+        if isinstance(error, FatalModelError):
+            return FatalModelError(error.what, where=where, fix=error.fix)
+        response, status = _response(error), _status(error)
+        said = f"error {status}: {response.text}" if response is not None else str(error) or type(error).__name__
+        message = " ".join(redact(said).split())[:300]
         if status in _FATAL_STATUSES:
             return FatalModelError(
                 f"The embedding endpoint {_FATAL_STATUSES[status]}: {message}",
                 where=where,
                 fix="Check OPENAI_API_KEY and its account, --api-base, and the model's name",
             )
-        if isinstance(error, APIStatusError) and error.code == "insufficient_quota":
+        if response is not None and _code(response) == "insufficient_quota":
             return FatalModelError(f"The account is empty: {message}", where=where, fix="Top it up or use another key")
         if status in _BAD_INPUT_STATUSES:
             longest = max(texts, key=len)
@@ -290,24 +295,58 @@ def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
         yield batch
 
 
-def _requested_pause(error: "OpenAIError") -> float | None:
-    """Return the seconds the server asked to wait."""
-    from openai import APIStatusError
+def _with_slash(url: str) -> str:
+    """Return an address in its normal form, with a slash at the end."""
+    from httpx import URL
 
-    if not isinstance(error, APIStatusError):
+    address = URL(url)
+    path = address.raw_path
+    return str(address if path.endswith(b"/") else address.copy_with(raw_path=path + b"/"))
+
+
+def _response(error: Exception) -> "httpx.Response | None":
+    """Return the reply with which the server refused a call."""
+    import httpx
+
+    return error.response if isinstance(error, httpx.HTTPStatusError) else None
+
+
+def _status(error: Exception) -> int | None:
+    response = _response(error)
+    return response.status_code if response is not None else None
+
+
+class _Fault(msgspec.Struct):
+    code: str | int | None = None
+
+
+class _Refusal(msgspec.Struct):
+    error: _Fault | None = None
+
+
+def _code(response: "httpx.Response") -> str | int | None:
+    """Return the code of a refusal in OpenAI's form."""
+    try:
+        refusal = msgspec.json.decode(response.content, type=_Refusal)
+    except msgspec.DecodeError:
         return None
-    headers = error.response.headers
-    milliseconds = retry_after_seconds(headers.get("retry-after-ms"))
-    return retry_after_seconds(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
+    return refusal.error.code if refusal.error else None
 
 
-def _may_be_billed(error: "OpenAIError") -> bool:
+def _requested_pause(error: Exception) -> float | None:
+    """Return the seconds the server asked to wait."""
+    if (response := _response(error)) is None:
+        return None
+    milliseconds = retry_after_seconds(response.headers.get("retry-after-ms"))
+    return retry_after_seconds(response.headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
+
+
+def _may_be_billed(error: Exception) -> bool:
     """Return whether a failed attempt may cost something: not if there was no connection, or the server refused it."""
-    from openai import APIStatusError
+    import httpx
 
-    if isinstance(error, APIStatusError):
-        return error.status_code >= 500
-    return not isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
+    status = _status(error)
+    return status >= 500 if status else not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
 
 
 def _cost(model: str, tokens: int) -> Usage:

@@ -2,19 +2,16 @@
 
 import asyncio
 import functools
-import importlib
-import logging
 import math
 import os
+import re
 import time
-import warnings
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -22,10 +19,11 @@ from msgspec import Struct, structs
 
 from longmemeval.core.caches import SqliteCache
 from longmemeval.core.journal import append_shared, decode_shared, locked
-from longmemeval.core.on_demand import without_collector
 from longmemeval.core.text.figures import in_dollars
-from longmemeval.errors import HarnessError, SpendingLimitError
+from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
+from longmemeval.llm.litellm_package import load_litellm, model_table
 from longmemeval.llm.options import SpendingLimit
+from longmemeval.llm.providers import has_price, is_unpriced, split_spec, table_entry
 from longmemeval.records import Usage
 
 __path__: list[str] = []
@@ -334,108 +332,135 @@ def stored_receipts(cache: SqliteCache, sessions: set[str]) -> dict[int, Usage]:
     }
 
 
-# LiteLLM, set up once and loaded on demand; and the prices in its table on disk.
-
-
-@functools.cache
-def load_litellm() -> ModuleType:
-    """Load LiteLLM without telemetry, log output, or a network call for prices; the first call takes seconds."""
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    # Raised by LiteLLM's own type definitions when an Ollama model is first used; users can do nothing about it.
-    warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier", category=UserWarning)
-    # Raised when a call is cancelled between two of LiteLLM's own steps.
-    warnings.filterwarnings("ignore", message="coroutine '.*completion' was never awaited", category=RuntimeWarning)
-    # Garbage collection would scan the 400,000 objects several times while they load, and again and again during
-    # calls: each scan stops everything for a quarter of a second.
-    with without_collector(for_good=True):
-        litellm = importlib.import_module("litellm")
-    vars(litellm).update(telemetry=False, suppress_debug_info=True)
-    _log_only_for_listeners(litellm)
-    # Failures reach the user as one of our errors; the library's log would report them twice, keys included.
-    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL + 1)
-    # One task writes LiteLLM's own log and is dropped whenever another event loop calls; asyncio would report that.
-    logging.getLogger("asyncio").addFilter(lambda record: "LoggingWorker" not in record.getMessage())
-    return litellm
-
-
-_LISTENERS = ("callbacks", "success_callback", "_async_success_callback")
-
-
-def _log_only_for_listeners(litellm: ModuleType) -> None:
-    """Make LiteLLM prepare the log entry of a call only if something is registered to receive it.
-
-    It would otherwise do so in the event loop after each call, while other calls are being timed. A LiteLLM version
-    that logs in another way is left alone.
-    """
-    worker: Any = None
-    with suppress(ImportError):
-        module = importlib.import_module(f"{litellm.__name__}.litellm_core_utils.logging_worker")
-        worker = getattr(module, "GLOBAL_LOGGING_WORKER", None)
-    usual: Callable[..., object] | None = getattr(worker, "ensure_initialized_and_enqueue", None)
-    if usual is None:
-        return
-
-    def enqueue(async_coroutine: Coroutine[object, object, object]) -> None:
-        if any(getattr(litellm, name, None) for name in _LISTENERS):
-            usual(async_coroutine)
-        else:
-            async_coroutine.close()
-
-    worker.ensure_initialized_and_enqueue = enqueue
-
-
-def price(model: str, prompt_tokens: int, completion_tokens: int = 0) -> float | None:
-    """Return the US dollars for a call of `model`; None when the table has no price for it."""
-    rates = _rates(model)
-    parts = (
-        rates.of(prompt_tokens, completion_tokens) if rates else _look_up_price(model, prompt_tokens, completion_tokens)
-    )
-    return sum(parts) if parts else None
+# Prices in LiteLLM's table.
 
 
 class _Rates(NamedTuple):
-    """US dollars per token, independent of the number of tokens and the time of day."""
+    """US dollars per token, which depend neither on the time of day nor, up to `longest`, on the number of tokens."""
 
     prompt: float
     completion: float
+    cached: float
+    """For tokens of the prompt that the server had in its cache."""
+    longest: float
+    """The longest prompt, in tokens, with these rates."""
 
-    def of(self, prompt_tokens: int, completion_tokens: int) -> tuple[float, float]:
-        return prompt_tokens * self.prompt, completion_tokens * self.completion
+    def of(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
+        fresh = (prompt_tokens - cached_tokens) * self.prompt
+        return fresh + cached_tokens * self.cached + completion_tokens * self.completion
 
 
-_MANY_TOKENS = 10_000_000
-"""More tokens than any threshold at which a model's price changes."""
+_UNUSUAL = re.compile(
+    r"(?:tiered|off_peak)_pricing|(?:in|out)put_cost_per_(?!(?:(?:audio|image|video|reasoning)_)?token)"
+)
+"""Fields of an entry whose meaning LiteLLM alone knows."""
+_LONGER = re.compile(r"(?:in|out)put_cost_per_token_above_(\d+)(k?)_tokens")
 
 
 @functools.lru_cache(256)
 def _rates(model: str) -> _Rates | None:
-    """Return the rates of a model, determined once since LiteLLM's look-up takes half a millisecond.
-
-    None if every call needs a look-up.
-    """
-    prompt, completion = _look_up_price(model, 1, 0), _look_up_price(model, 0, 1)
-    if prompt is None or completion is None or _depends_on_time(model):
-        return None
-    rates = _Rates(prompt[0], completion[1])
-    many = _look_up_price(model, _MANY_TOKENS, _MANY_TOKENS) or (math.nan, math.nan)
-    alike = map(math.isclose, many, rates.of(_MANY_TOKENS, _MANY_TOKENS))
-    return rates if all(alike) else None
-
-
-def _depends_on_time(model: str) -> bool:
-    return bool(load_litellm().get_model_info(model).get("off_peak_pricing"))
-
-
-def _look_up_price(model: str, prompt_tokens: int, completion_tokens: int) -> tuple[float, float] | None:
-    """Look up LiteLLM's price of the prompt and of the completion; None when its table has none."""
+    """Return the rates of a model; None if there are none, or LiteLLM has to be asked for each call."""
     try:
-        prompt, completion = load_litellm().cost_per_token(
+        entry = table_entry(model)
+    except FatalModelError:
+        return None
+    if entry is None or not has_price(entry) or any(map(_UNUSUAL.match, entry)):
+        return None
+    limits = [int(found[1]) * (1000 if found[2] else 1) for found in map(_LONGER.fullmatch, entry) if found]
+    prompt, completion = (float(entry.get(f"{side}_cost_per_token") or 0.0) for side in ("input", "output"))
+    cached = entry.get("cache_read_input_token_cost")
+    return _Rates(prompt, completion, prompt if cached is None else float(cached), min(limits, default=math.inf))
+
+
+def price(model: str, prompt_tokens: int, completion_tokens: int = 0) -> float | None:
+    """Return the US dollars for a call of `model`; None when the table has no price for it."""
+    if is_unpriced(model):
+        return None
+    rates = _rates(model)
+    if rates and prompt_tokens <= rates.longest:
+        return rates.of(prompt_tokens, completion_tokens)
+    return _look_up_price(model, prompt_tokens, completion_tokens)
+
+
+def _look_up_price(model: str, prompt_tokens: int, completion_tokens: int) -> float | None:
+    """Look up LiteLLM's price; None when its table has none."""
+    try:
+        parts = load_litellm().cost_per_token(
             model=model, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens
         )
     except Exception:
         # An unknown model raises one of several exceptions, bare `Exception` among them.
         return None
-    return float(prompt), float(completion)
+    return float(sum(parts))
+
+
+class _PromptParts(Struct, frozen=True):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    audio_tokens: int | None = None
+    image_tokens: int | None = None
+    video_tokens: int | None = None
+
+
+class _CompletionParts(Struct, frozen=True):
+    audio_tokens: int | None = None
+    image_tokens: int | None = None
+    video_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Usage(Struct, frozen=True):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptParts | None = None
+    completion_tokens_details: _CompletionParts | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class _Bill(Struct, frozen=True):
+    """The parts of a reply in OpenAI's form that make its price."""
+
+    model: str | None = None
+    usage: _Usage | None = None
+    service_tier: str | None = None
+
+
+def reply_cost(model: str, document: dict[str, Any]) -> float | None:
+    """Return the US dollars of a reply in OpenAI's form; None when they cannot be determined.
+
+    It has the price of the model that the reply names, if the table has one: `gpt-4o` is served by dated models.
+    LiteLLM works out what has a price of its own: long prompts, audio, other service tiers, writing to a cache.
+
+    Args:
+        document: the whole reply.
+    """
+    bill = msgspec.convert(document, _Bill, strict=False)
+    served = f"{split_spec(model)[0]}/{bill.model}"
+    rates = (_rates(served) if bill.model else None) or _rates(model)
+    usage = bill.usage or _Usage()
+    prompt = usage.prompt_tokens_details or _PromptParts()
+    completion = usage.completion_tokens_details or _CompletionParts()
+    tokens = usage.prompt_tokens or 0
+    unusual = (
+        *structs.astuple(prompt)[1:],
+        *structs.astuple(completion)[:3],
+        usage.cache_read_input_tokens,
+        usage.cache_creation_input_tokens,
+        completion.reasoning_tokens and "output_cost_per_reasoning_token" in (table_entry(model) or {}),
+    )
+    if rates and tokens <= rates.longest and not any(unusual) and bill.service_tier in (None, "auto", "default"):
+        cached = prompt.cached_tokens or usage.prompt_cache_hit_tokens or 0
+        return rates.of(tokens, usage.completion_tokens or 0, cached)
+    litellm = load_litellm()
+    try:
+        response = litellm.ModelResponse(**document)
+        return float(litellm.completion_cost(completion_response=response, model=model))
+    except Exception:
+        # A paid answer is not discarded because its cost cannot be determined.
+        return None
 
 
 class BatchPrice(NamedTuple):
@@ -471,6 +496,6 @@ def batch_price(model: str, usage: Mapping[str, Any]) -> BatchPrice | None:
 
 def vector_length(model: str) -> int | None:
     """Return the dimension of an embedding model's vectors; None when the table does not give it."""
-    entry = load_litellm().model_cost.get(model) or {}
+    entry = model_table().get(model) or {}
     length = entry.get("output_vector_size")
     return length if isinstance(length, int) else None

@@ -8,12 +8,15 @@ import msgspec
 from msgspec import structs
 
 from longmemeval.core.event_loop import in_thread
+from longmemeval.core.on_demand import on_demand
 from longmemeval.core.text_files import UnreadableError, decode_json, read_text
 from longmemeval.errors import HarnessError, ModelError
-from longmemeval.llm.extractive.answers import find_answer, next_calls
-from longmemeval.llm.extractive.matching import fullest_sentence
 from longmemeval.llm.protocol import ChatReply, ChatRequest, Passage
 from longmemeval.records import Usage
+
+find_answer = on_demand("longmemeval.llm.extractive.answers:find_answer")
+next_calls = on_demand("longmemeval.llm.extractive.answers:next_calls")
+fullest_sentence = on_demand("longmemeval.llm.extractive.matching:fullest_sentence")
 
 ABSTENTION = "I don't know: nothing in the history answers this."
 

@@ -1,14 +1,44 @@
-"""LiteLLM's knowledge that is available without a call: providers, model names, the price table."""
+"""What is known of models without a call: providers, their keys and addresses, model names, table entries."""
 
 import difflib
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from longmemeval.errors import FatalModelError, nearest
-from longmemeval.llm.costs import load_litellm
+from longmemeval.llm.litellm_package import load_environment_file, load_litellm, model_table, provider_names
 from longmemeval.llm.options import OFFLINE_WAY
+
+
+class OpenAIProvider(NamedTuple):
+    """A provider that speaks OpenAI's protocol, so that calls need no LiteLLM; all values are LiteLLM's."""
+
+    address: str | None
+    """Its own address; None: the user names one."""
+    keys: tuple[str, ...]
+    """Environment variables of its key; the first one set counts."""
+    key: str = ""
+    """Sent if none is set; empty: a key is needed."""
+
+
+_NO_KEY = "fake-api-key"
+OPENAI_PROVIDERS = {
+    "openai": OpenAIProvider("https://api.openai.com/v1", ("OPENAI_API_KEY",)),
+    "azure": OpenAIProvider(None, ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY")),
+    "custom_openai": OpenAIProvider(None, ("CUSTOM_OPENAI_API_KEY",)),
+    "hosted_vllm": OpenAIProvider(None, ("HOSTED_VLLM_API_KEY",), _NO_KEY),
+    "lm_studio": OpenAIProvider(None, ("LM_STUDIO_API_KEY",), _NO_KEY),
+    "llamafile": OpenAIProvider("http://127.0.0.1:8080/v1", ("LLAMAFILE_API_KEY",), _NO_KEY),
+    "openrouter": OpenAIProvider("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY", "OR_API_KEY")),
+    "deepseek": OpenAIProvider("https://api.deepseek.com/beta", ("DEEPSEEK_API_KEY",)),
+    "groq": OpenAIProvider("https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
+    "together_ai": OpenAIProvider(
+        "https://api.together.ai/v1",
+        ("TOGETHER_API_KEY", "TOGETHER_AI_API_KEY", "TOGETHERAI_API_KEY", "TOGETHER_AI_TOKEN"),
+    ),
+}
+"""A further provider is a further row, if `tests/llm/http/test_both_ways.py` holds for it."""
 
 
 def split_spec(spec: str) -> tuple[str, str]:
@@ -17,12 +47,25 @@ def split_spec(spec: str) -> tuple[str, str]:
     Raises:
         FatalModelError: LiteLLM knows no such provider, nor a model of that bare name.
     """
+    load_environment_file()
+    if not os.environ.get("USE_LITELLM_PROXY"):
+        provider, slash, name = spec.partition("/")
+        if slash and name and provider in OPENAI_PROVIDERS and not (provider == "azure" and _is_by_others(name)):
+            return provider, name
+        if not spec.startswith("ft:") and model_table().get(spec, {}).get("litellm_provider") == "openai":
+            return "openai", spec
     litellm = load_litellm()
     try:
         name, provider, _, _ = litellm.get_llm_provider(model=spec)
     except litellm.BadRequestError as error:
         raise _unknown(spec, " ".join(str(error).split())) from None
     return str(provider), str(name)
+
+
+def _is_by_others(name: str) -> bool:
+    """Return whether a model of Azure is Cohere's or Mistral's, which LiteLLM calls in another way."""
+    table = model_table()
+    return f"mistral/{name}" in table or table.get(name, {}).get("litellm_provider") == "cohere_chat"
 
 
 def table_entry(spec: str) -> Mapping[str, Any] | None:
@@ -32,7 +75,7 @@ def table_entry(spec: str) -> Mapping[str, Any] | None:
     a server for some providers.
     """
     provider, name = split_spec(spec)
-    table: Mapping[str, Mapping[str, Any]] = load_litellm().model_cost
+    table = model_table()
     for key in (spec, f"{provider}/{name}", name):
         entry = table.get(key)
         # Vertex and Bedrock models are listed under longer names of their provider, such as `bedrock_converse`.
@@ -43,13 +86,34 @@ def table_entry(spec: str) -> Mapping[str, Any] | None:
 
 def key_in_environment(spec: str) -> str:
     """Return the key used to call a model, if a variable named after its provider holds it; else empty."""
+    provider, _ = split_spec(spec)
+    if known := OPENAI_PROVIDERS.get(provider):
+        return next((os.environ[name] for name in known.keys if os.environ.get(name)), known.key)
     _, provider, key, _ = load_litellm().get_llm_provider(model=spec)
     return key or os.environ.get(f"{str(provider).upper().replace('-', '_')}_API_KEY", "")
+
+
+def account_headers() -> dict[str, str]:
+    """Return the headers that name an organization and a project of OpenAI's, as the environment does."""
+    variables = {
+        "OpenAI-Organization": ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
+        "OpenAI-Project": ("OPENAI_PROJECT_ID",),
+    }
+    found = {header: next(filter(None, map(os.environ.get, names)), "") for header, names in variables.items()}
+    return {header: value for header, value in found.items() if value}
 
 
 def has_price(entry: Mapping[str, Any] | None) -> bool:
     """Return whether a table entry has a price; 0 counts as a price, as for models that run locally."""
     return entry is not None and any(field.startswith("input_cost_per") or field == "tiered_pricing" for field in entry)
+
+
+def is_unpriced(spec: str) -> bool:
+    """Return whether LiteLLM certainly has no price for a model: it is not in the table, by no way of finding it."""
+    provider, slash, name = spec.partition("/")
+    if not slash:
+        return spec not in model_table() and not spec.startswith("ft:")
+    return provider in OPENAI_PROVIDERS and not name.startswith("ft:") and table_entry(spec) is None
 
 
 _MORE_KEYS = """
@@ -64,17 +128,16 @@ def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
     `OPENAI_API_KEY` becomes a placeholder, since many clients require it.
     """
-    providers = (str(known.value).upper().replace("-", "_") for known in load_litellm().provider_list)
+    providers = (name.upper().replace("-", "_") for name in provider_names())
     keys = {f"{name}_API_KEY" for name in providers} | {*_MORE_KEYS.split()}
     return {name: value for name, value in environment.items() if name not in keys} | {"OPENAI_API_KEY": "longmemeval"}
 
 
 def near_models(name: str, provider: str | None = None) -> list[str]:
     """Return up to three chat models from the table with names close to `name`, best first."""
-    table: Mapping[str, Mapping[str, Any]] = load_litellm().model_cost
     known = [
         key if provider is None else key.removeprefix(f"{provider}/")
-        for key, entry in table.items()
+        for key, entry in model_table().items()
         if entry.get("mode") == "chat" and provider in (None, entry.get("litellm_provider"))
     ]
     return difflib.get_close_matches(name, known, n=3)
@@ -82,7 +145,7 @@ def near_models(name: str, provider: str | None = None) -> list[str]:
 
 def _unknown(spec: str, reason: str) -> FatalModelError:
     provider, slash, _ = spec.partition("/")
-    names = [str(known.value) for known in load_litellm().provider_list]
+    names = sorted(provider_names())
     if provider in names and slash:
         return FatalModelError(f"The provider {provider!r} cannot be used: {reason}", where=spec)
     if slash:

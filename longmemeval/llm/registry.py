@@ -1,5 +1,6 @@
 """Loading a chat model by the name that a user gives, or failing before any call is made."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,12 +10,13 @@ from msgspec import Struct
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.secrets.redaction import Address, split_address
 from longmemeval.errors import FatalModelError, nearest
-from longmemeval.llm.costs import Account, Receipts, load_litellm, price
+from longmemeval.llm.costs import Account, Receipts, price
 from longmemeval.llm.http.endpoints import endpoint
-from longmemeval.llm.offline import CONTROL_MODELS, ControlModel, ExtractiveModel, ScriptedModel
+from longmemeval.llm.http.openai_protocol import is_direct, takes_temperature
+from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import OFFLINE_WAY, ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.llm.providers import near_models, split_spec, table_entry
+from longmemeval.llm.providers import OPENAI_PROVIDERS, key_in_environment, near_models, split_spec, table_entry
 
 if TYPE_CHECKING:
     from longmemeval.llm.http.batch_endpoint import BatchEndpoint
@@ -54,10 +56,10 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, accoun
     """
     if is_offline(spec):
         return _load_offline(spec)
-    from longmemeval.llm.http.client import LiteLLMChatModel
+    from longmemeval.llm.http.client import RemoteChatModel
 
     api_key, address = _key_and_address(spec, options)
-    return LiteLLMChatModel(spec, options, api_key, address=address, account=_account_for(spec, account))
+    return RemoteChatModel(spec, options, api_key, address=address, account=_account_for(spec, account))
 
 
 def load_forwarded(
@@ -116,7 +118,7 @@ def _key_and_address(spec: str, options: ModelOptions) -> tuple[str | None, Addr
 
 def is_priced(spec: str) -> bool:
     """Return whether calls of a model have a known cost."""
-    return spec != "rules" and not is_offline(spec) and bool(price(spec, 1_000_000, 1_000_000))
+    return spec != "rules" and not is_offline(spec) and bool(price(spec, 1000, 1000))
 
 
 def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
@@ -135,12 +137,14 @@ def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | No
         near = near_models(name, provider) if options.api_base is None else []
         suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
         notes.append(f"{spec} is not in the price table: its cost and context window are unknown{suggestion}")
-    if not _takes_temperature(provider, name):
+    if not _takes_temperature(spec, provider, name):
         notes.append(f"{spec} takes no temperature: it is called without one and may answer differently each time")
     return ". ".join(notes) or None
 
 
 def _load_offline(spec: str) -> ChatModel:
+    from longmemeval.llm.offline import CONTROL_MODELS, ControlModel, ExtractiveModel, ScriptedModel
+
     if spec == _EXTRACTIVE:
         return ExtractiveModel()
     if spec in CONTROL_MODELS:
@@ -217,6 +221,12 @@ def _placeholder_key(spec: str, api_base: str | None) -> str | None:
 
 def _missing_variables(spec: str, provider: str, api_base: str | None) -> list[str]:
     """Return the environment variables that `spec` needs and that are not set."""
+    if provider in OPENAI_PROVIDERS:
+        needed = [] if key_in_environment(spec) else [f"{provider.upper()}_API_KEY"]
+        if provider == "azure":
+            needed = ["AZURE_API_BASE", "AZURE_API_VERSION", *needed]
+        set_elsewhere = {"AZURE_API_BASE"} if api_base else set[str]()
+        return [name for name in needed if not (os.environ.get(name) or name in set_elsewhere)]
     litellm = load_litellm()
     _, _, key, usual_base = litellm.get_llm_provider(model=spec)
     if key:
@@ -230,11 +240,15 @@ def _missing_variables(spec: str, provider: str, api_base: str | None) -> list[s
 
 
 def _speaks_openai(provider: str) -> bool:
+    if provider in OPENAI_PROVIDERS:
+        return provider not in ("azure", "openrouter")
     compatible: Sequence[str] = load_litellm().openai_compatible_providers
-    return provider in ("openai", "custom_openai") or provider in compatible
+    return provider in compatible
 
 
-def _takes_temperature(provider: str, name: str) -> bool:
+def _takes_temperature(spec: str, provider: str, name: str) -> bool:
+    if is_direct(spec):
+        return takes_temperature(provider, name)
     litellm = load_litellm()
     try:
         litellm.get_optional_params(model=name, custom_llm_provider=provider, temperature=0.0)

@@ -1,6 +1,5 @@
 """Counting tokens as a chat model does, as far as that is possible without a network."""
 
-import importlib.util
 import math
 import os
 import re
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from longmemeval.llm.extractive.answers import next_calls
+from longmemeval.llm.litellm_package import litellm_folder
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Usage
@@ -88,10 +87,10 @@ def token_counter(spec: str) -> TokenCounter:
     try:
         wanted = encoding_name_for_model(model)
     except KeyError:
-        return TiktokenCounter(encoding_of(_FALLBACK), stands_for=spec)
+        return TiktokenCounter(_FALLBACK, stands_for=spec)
     if not (_bundled_files() / _CACHE_FILES.get(wanted, "missing")).is_file():
-        return TiktokenCounter(encoding_of(_FALLBACK), stands_for=wanted)
-    return TiktokenCounter(encoding_of(wanted))
+        return TiktokenCounter(_FALLBACK, stands_for=wanted)
+    return TiktokenCounter(wanted)
 
 
 def framing_tokens(messages: int) -> int:
@@ -105,7 +104,7 @@ def framing_tokens(messages: int) -> int:
 
 def encoding_counter(name: str) -> "TiktokenCounter":
     """Return the counter for one of `ENCODINGS`."""
-    return TiktokenCounter(encoding_of(name))
+    return TiktokenCounter(name)
 
 
 def context_window(spec: str) -> int | None:
@@ -162,14 +161,20 @@ class TiktokenCounter:
     Counts are remembered; if a text contains remembered texts, only the rest is encoded. Not thread-safe.
 
     Args:
-        stands_for: model or encoding whose own tokens are unknown; empty when `encoding` is the right one.
+        encoding_name: such as `o200k_base`.
+        stands_for: model or encoding whose own tokens are unknown; empty when the encoding is the right one.
     """
 
-    def __init__(self, encoding: "Encoding", *, stands_for: str = "") -> None:
-        self.encoding = encoding
+    def __init__(self, encoding_name: str, *, stands_for: str = "") -> None:
+        self.encoding_name = encoding_name
         self._known: dict[str, Counted] = {}
         self._room = _REMEMBERED_CHARACTERS
-        self.name = f"tiktoken/{encoding.name}" + (f" (in place of {stands_for})" if stands_for else "")
+        self.name = f"tiktoken/{encoding_name}" + (f" (in place of {stands_for})" if stands_for else "")
+
+    @cached_property
+    def encoding(self) -> "Encoding":
+        """The encoding, loaded when the first text is counted: that takes a third of a second."""
+        return encoding_of(self.encoding_name)
 
     def count(self, text: str) -> int:
         """Count the tokens in `text`."""
@@ -241,10 +246,8 @@ def _inner(text: str) -> tuple[int, int]:
 
 
 def _bundled_files() -> Path:
-    """Return the folder of encodings inside LiteLLM, found without importing it."""
-    spec = importlib.util.find_spec("litellm")
-    folder = spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else ""
-    return Path(folder) / "litellm_core_utils" / "tokenizers"
+    """Return the folder of encodings inside LiteLLM."""
+    return litellm_folder() / "litellm_core_utils" / "tokenizers"
 
 
 def encoding_of(name: str) -> "Encoding":
@@ -294,6 +297,8 @@ class CallCounter:
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Record the size of `request`, as the model will count it."""
+        from longmemeval.llm.extractive.answers import next_calls
+
         messages, tokens = request.messages, request.prompt_tokens
         # For several messages the reader counts the texts in one piece, which is close enough for it.
         if tokens is None or (len(messages) > 1 and not request.tools):

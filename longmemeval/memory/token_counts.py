@@ -99,7 +99,7 @@ def message_tokens(counter: TokenCounter, fixture: Fixture) -> Sequence[Counted]
     """
     if not isinstance(counter, TiktokenCounter):
         return None
-    encoding = counter.encoding.name
+    encoding = counter.encoding_name
     return fixture.cached(("tokens", encoding), lambda: _message_tokens(fixture, encoding))
 
 

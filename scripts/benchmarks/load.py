@@ -10,7 +10,7 @@ fixture is then opened once. The plain script sends the same prompts with
 call of ours, from the head of the request to the reply. On both sides one call is made before the clock is
 started, so that imports are left out. Processor time is that of the process, all threads together. With `--processes`
 it is that of whole processes at concurrency 64, from start to end, imports included: the command `longmemeval run`, and
-a script that imports LiteLLM and nothing else.
+a script that imports LiteLLM and nothing else; and that of 5 questions, and of the same command once they are answered.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
-from longmemeval.llm.costs import load_litellm
+from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.plan import RunOptions
@@ -271,16 +271,42 @@ def whole_processes(folders: Folders, data: Path, url: str, repeats: int = 3) ->
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     for memory in MEMORIES:
-        own, other = [], []
+        own, other, served = list[float](), list[float](), 0.0
         for number in range(repeats + 1):
             run_id = f"whole-{memory}-{number}"
             asked = ("--dataset", str(data), "--memory", memory, "--model", MODEL, "--run-id", run_id)
+            own_times(url)
             own.append(seconds("-m", "longmemeval", "run", *asked, "--concurrency", limit, "--api-base", url))
+            served = statistics.median(own_times(url))
             prompts = str(folders.results_dir / run_id / "prompts.jsonl")
             other.append(seconds("-c", WHOLE_SCRIPT, prompts, url, limit, MODEL))
         # The first of each compiles.
         best, plain_best = min(own[1:]), min(other[1:])
-        print(f"{memory:13} {best:6.2f} s | script {plain_best:6.2f} s | {best / plain_best:.2f}x", flush=True)
+        latency = recorded_p50(folders, f"whole-{memory}-{repeats}")
+        print(
+            f"{memory:13} {best:6.2f} s | script {plain_best:6.2f} s | {best / plain_best:.2f}x; p50 of latency "
+            f"{latency:.0f} ms, server {served:.0f} ms, {latency / served:.3f}x",
+            flush=True,
+        )
+    starting, again, one_call = list[float](), list[float](), list[float]()
+    few = str(folders.results_dir / "few.jsonl")
+    for number in range(repeats + 1):
+        asked = ("run", "--dataset", str(data), "--memory", "hybrid", "--model", MODEL, "--run-id", f"few-{number}")
+        command = ("-m", "longmemeval", *asked, "--limit", "5", "--api-base", url)
+        starting.append(seconds(*command))
+        again.append(seconds(*command))
+        Path(few).write_bytes((folders.results_dir / f"few-{number}" / "prompts.jsonl").read_bytes())
+        one_call.append(seconds("-c", WHOLE_SCRIPT, few, url, "5", MODEL))
+    script = min(one_call[1:])
+    for what, own in (("5 questions", starting), ("asked again", again)):
+        best = min(own[1:])
+        print(f"{what:13} {best:6.2f} s | script {script:6.2f} s | {best / script:.2f}x", flush=True)
+
+
+def recorded_p50(folders: Folders, run_id: str) -> float:
+    """The median latency that a run recorded, in milliseconds."""
+    lines = (folders.results_dir / run_id / "answers.jsonl").read_text().splitlines()
+    return statistics.median(json.loads(line)["latency_ms"] for line in lines)
 
 
 def retried(folders: Folders, dataset: Dataset, url: str, timeout_s: float) -> int:

@@ -11,16 +11,16 @@ from threading import Thread
 from types import ModuleType
 from typing import Any, TypeVar, get_args
 
-import httpx
 import msgspec
 from msgspec import Struct, convert
 
 from longmemeval.core.http import refuse_other_server
 from longmemeval.core.secrets.redaction import Address
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, TransientModelError
-from longmemeval.llm.costs import load_litellm
 from longmemeval.llm.http.connections import Destination
 from longmemeval.llm.http.errors import Breaker, call_with_retries, meaning_of
+from longmemeval.llm.http.openai_protocol import RefusedCall
+from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import split_spec
 
@@ -338,9 +338,7 @@ def refusal(status: int, error_body: dict[str, Any], where: str) -> HarnessError
     """
     if not status:
         return TransientModelError(f"The batch has no reply to this request: {error_body.get('message')}", where=where)
-    request = httpx.Request("POST", "https://batch")
-    response = httpx.Response(status, json={"error": error_body}, request=request)
-    return meaning_of(httpx.HTTPStatusError(str(error_body.get("message")), request=request, response=response), where)
+    return meaning_of(RefusedCall(status, {}, msgspec.json.encode({"error": error_body})), where)
 
 
 def batch_provider(spec: str) -> str:

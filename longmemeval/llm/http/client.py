@@ -1,28 +1,20 @@
-"""Chat models behind LiteLLM: one request, its retries and its cost."""
+"""Chat models behind HTTP: one request, its retries and its cost."""
 
-import asyncio
-import json
 import re
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from functools import cached_property
-from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar
-from urllib.parse import urlsplit
-from urllib.request import getproxies
-from weakref import WeakKeyDictionary
 
-from msgspec import Struct, convert, structs
+from msgspec import Struct, structs
 from msgspec.structs import astuple
 
 from longmemeval.core.event_loop import in_thread
-from longmemeval.core.on_demand import without_collector
 from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.errors import HarnessError, ModelError, TransientModelError
-from longmemeval.llm.costs import Account, load_litellm, price
-from longmemeval.llm.http.connections import Destination, Wire, close_connections_with_the_loop, one_at_a_time, watched
+from longmemeval.llm.costs import Account, price
+from longmemeval.llm.http.connections import Destination, Wire, one_at_a_time, watched
+from longmemeval.llm.http.direct import way_to
 from longmemeval.llm.http.errors import Breaker, call_with_retries, meaning_of
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest, ToolCall
@@ -191,96 +183,6 @@ def is_worth_another(reply: Answered, attempts: int) -> bool:
     return reply.is_empty and not hopeless
 
 
-# Warm-up before a process's first timed call, so that it takes no longer than the calls that follow.
-#
-# LiteLLM loads much of itself, and the client behind it, on the first call: a second or two that would count as the
-# model's. So we rehearse one call against our own server on the loopback, without a key or a question, and open and
-# close one connection to the model's own address: name look-up and TLS, not a byte of a request.
-
-_PATIENCE_S = 5.0
-"""Seconds to wait for the connection; after that, the first call reports what is wrong."""
-_MODEL = "openai/rehearsal"
-_REPLY = {
-    "id": "rehearsal",
-    "object": "chat.completion",
-    "created": 0,
-    "model": "rehearsal",
-    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Ready."}}],
-    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-}
-
-_rehearsed: set[str] = set()
-"""Set that contains `done` once this process has rehearsed a call."""
-_warming: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[None]]] = WeakKeyDictionary()
-
-
-async def warm_up(litellm: ModuleType, address: str | None) -> None:
-    """Return when calls to `address` are ready to be timed; concurrent calls share one warm-up.
-
-    Args:
-        address: address of the model's server; None: not known, so no connection is made.
-    """
-    under_way = _warming.setdefault(asyncio.get_running_loop(), {})
-    key = address or ""
-    if key not in under_way:
-        under_way[key] = asyncio.create_task(_warm_up(litellm, address))
-    if not under_way[key].done():
-        await asyncio.shield(under_way[key])
-
-
-async def _warm_up(litellm: ModuleType, address: str | None) -> None:
-    if not _rehearsed:
-        _rehearsed.add("done")
-        # Anything that makes the rehearsal fail (for example a proxy for the loopback) does not matter to the calls.
-        with suppress(Exception), without_collector(for_good=True):
-            # In a thread: loading is work, and other calls may be under way in this loop.
-            await asyncio.to_thread(lambda: asyncio.run(_rehearse(litellm)))
-    if address and not getproxies():
-        with suppress(OSError, TimeoutError, ValueError):
-            async with asyncio.timeout(_PATIENCE_S):
-                await _connect(address)
-
-
-async def _rehearse(litellm: ModuleType) -> None:
-    await close_connections_with_the_loop(litellm)
-    body = json.dumps(_REPLY).encode()
-    reply = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(reply)
-            await writer.drain()
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        await litellm.acompletion(
-            model=_MODEL,
-            messages=[{"role": "user", "content": "Ready?"}],
-            temperature=0.0,
-            max_tokens=1,
-            api_base=f"http://127.0.0.1:{port}",
-            api_key="rehearsal",
-            timeout=_PATIENCE_S,
-            num_retries=0,
-            max_retries=0,
-        )
-
-
-async def _connect(address: str) -> None:
-    parts = urlsplit(address)
-    secure = parts.scheme == "https"
-    port = parts.port or (443 if secure else 80)
-    context = ssl.create_default_context() if secure else None
-    _, writer = await asyncio.open_connection(parts.hostname, port, ssl=context)
-    writer.close()
-    await writer.wait_closed()
-
-
-_COST_BY_PROXY = "llm_provider-x-litellm-response-cost"
-"""Header, by LiteLLM's name, in which a proxy states the cost of a call."""
-
 _HALF_SIGN = re.compile("[\ud800-\udfff]")
 
 
@@ -305,8 +207,8 @@ class _Choice(Struct, frozen=True):
 
 
 class _Tokens(Struct, frozen=True):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
 
 
 class Completion(Struct, frozen=True):
@@ -317,8 +219,8 @@ class Completion(Struct, frozen=True):
     model: str | None = None
 
 
-class LiteLLMChatModel:
-    """A model of one of LiteLLM's providers.
+class RemoteChatModel:
+    """A model of a provider that LiteLLM knows, called directly where that is possible.
 
     Supports any number of concurrent calls, in any number of event loops. All calls share the state of the endpoint
     (`Breaker`).
@@ -342,12 +244,10 @@ class LiteLLMChatModel:
     ) -> None:
         self.spec = spec
         """The model's name in LiteLLM."""
-        self._options = options
-        self._api_key = api_key
         self._provider, _ = split_spec(spec)
         self._priced = has_price(table_entry(spec))
-        self._address = address
         self._destination = Destination(spec, options, api_key, address)
+        self._way = way_to(spec, self._destination)
         self._caller = Caller(spec, self._destination, options, account)
 
     async def complete(self, request: ChatRequest) -> ChatReply:
@@ -362,11 +262,9 @@ class LiteLLMChatModel:
             EndpointDownError: no call to this endpoint has succeeded for too long.
             SpendingLimitError: the account has no room for the call.
         """
-        litellm = load_litellm()
-        await close_connections_with_the_loop(litellm)
-        await warm_up(litellm, self._destination.served_at)
+        await self._way.get_ready()
         size = await self._size(request) if self._caller.counts_tokens else TokenEstimate()
-        called = await self._caller.call(lambda seconds, turn: self._send(litellm, request, seconds, turn), size)
+        called = await self._caller.call(lambda seconds, turn: self._send(request, seconds, turn), size)
         return structs.replace(called.reply, usage=called.usage, attempts=called.attempts, latency_ms=called.latency_ms)
 
     async def _size(self, request: ChatRequest) -> TokenEstimate:
@@ -383,25 +281,29 @@ class LiteLLMChatModel:
     def _counter(self) -> TokenCounter:
         return token_counter(self.spec)
 
-    async def _send(self, litellm: ModuleType, request: ChatRequest, seconds: float, turn: Permit) -> ChatReply:
+    async def _send(self, request: ChatRequest, seconds: float, turn: Permit) -> ChatReply:
         try:
-            # LiteLLM's own timeout limits the gap between two bytes; a gateway that sends blanks to keep the
-            # connection open would never exceed it.
-            async with asyncio.timeout(seconds):
-                response = await litellm.acompletion(
-                    messages=[_sent(message) for message in request.messages],
-                    temperature=request.temperature,
-                    max_tokens=request.max_tokens,
-                    n=1,
-                    **_tools(request),
-                    **self._destination.arguments(seconds),
-                )
-            completion = convert(response, Completion, from_attributes=True)
+            response = await self._way.send(_parameters(request), seconds)
+            completion = response.read(Completion)
         except Exception as error:
             # The cause is omitted on purpose: its traceback may print the key.
             raise meaning_of(error, self._destination.name) from None
-        turn.learn(headers_of(response))
-        return reply_of(completion, cost_of(litellm, response, self.spec) if self._priced else None, self._provider)
+        turn.learn(response.headers)
+        return reply_of(completion, response.cost() if self._priced else None, self._provider)
+
+
+def _parameters(request: ChatRequest) -> dict[str, Any]:
+    """Return a request by OpenAI's names."""
+    parameters: dict[str, Any] = {
+        "messages": [_sent(message) for message in request.messages],
+        "temperature": request.temperature,
+        "max_tokens": request.max_tokens,
+        "n": 1,
+    }
+    # Providers require the tools as long as the messages contain tool calls.
+    if request.tools:
+        parameters |= {"tools": list(request.tools), "tool_choice": "none" if request.must_answer else "auto"}
+    return parameters
 
 
 def _sent(message: ChatMessage) -> dict[str, Any]:
@@ -415,15 +317,6 @@ def _sent(message: ChatMessage) -> dict[str, Any]:
     if message.tool_call_id:
         sent["tool_call_id"] = message.tool_call_id
     return sent
-
-
-def _tools(request: ChatRequest) -> dict[str, Any]:
-    """Return the arguments that offer tools; providers require them as long as the messages contain tool calls."""
-    if not request.tools:
-        return {}
-    choice = "none" if request.must_answer else "auto"
-    # Otherwise LiteLLM would load a library to look for its own MCP servers among them.
-    return {"tools": list(request.tools), "tool_choice": choice, "_skip_mcp_handler": True}
 
 
 def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatReply:
@@ -440,7 +333,7 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
         redacted=text != content,
         tool_calls=tuple(_tool_call(number, call) for number, call in enumerate(choice.message.tool_calls or ())),
         finish_reason=choice.finish_reason or "",
-        usage=Usage.of_call(tokens.prompt_tokens, tokens.completion_tokens, cost),
+        usage=Usage.of_call(tokens.prompt_tokens or 0, tokens.completion_tokens or 0, cost),
         # LiteLLM puts the provider before the name the server sent, for all but `openai`.
         served_model=served if provider == "openai" else served.removeprefix(f"{provider}/"),
     )
@@ -450,24 +343,3 @@ def _tool_call(number: int, call: _ToolCall) -> ToolCall:
     """Return a call of a tool; servers may leave out its id."""
     function = call.function
     return ToolCall(call.id or f"call_{number}", function.name or "", without_secrets(function.arguments or ""))
-
-
-def headers_of(response: object) -> Mapping[str, object]:
-    """Return the headers of a response, by LiteLLM's names."""
-    hidden = getattr(response, "_hidden_params", None)
-    return (hidden.get("additional_headers") or {}) if isinstance(hidden, dict) else {}
-
-
-def cost_of(litellm: ModuleType, response: object, spec: str) -> float | None:
-    """Return the US dollars of a response by LiteLLM's table; None when they cannot be determined."""
-    # LiteLLM has already computed it, but relies on a proxy's figure if there is one.
-    hidden = getattr(response, "_hidden_params", None)
-    if isinstance(hidden, dict) and _COST_BY_PROXY not in headers_of(response):
-        cost = hidden.get("response_cost")
-        if isinstance(cost, float):
-            return cost
-    try:
-        return float(litellm.completion_cost(completion_response=response, model=spec))
-    except Exception:
-        # A paid answer is not discarded because its cost cannot be determined.
-        return None

@@ -1,27 +1,25 @@
-"""Connections to chat models: when a request left and its reply arrived, and where LiteLLM is to send it."""
+"""Connections to chat models: when a request left and its reply arrived, and where it is sent."""
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+import ssl
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from importlib import import_module
-from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-import httpx
-
-from longmemeval.core.http import refuse_other_server
 from longmemeval.core.secrets.redaction import Address
 from longmemeval.llm.http.endpoints import endpoint, own_addresses
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import key_in_environment
 from longmemeval.llm.rates import gate_for
 
-# Times at which a request left and its reply arrived: LiteLLM's own computing is not the model's time.
+T = TypeVar("T")
+
+# Times at which a request left and its reply arrived: computing around them is not the model's time.
 #
-# For a prompt of half a megabyte that computing takes ten milliseconds, and three times as much if 64 calls share a
+# For a prompt of half a megabyte LiteLLM's takes ten milliseconds, and three times as much if 64 calls share a
 # loop.
 
 
@@ -49,88 +47,12 @@ def watched() -> Iterator[Wire]:
         _watched.reset(token)
 
 
-def watch_requests(litellm: ModuleType) -> None:
-    """Make LiteLLM's future connections record when they send and when they have read a reply.
-
-    A LiteLLM version that creates them in another way is left alone; its calls are then timed from outside.
-    """
-    handler: Any = getattr(
-        import_module(f"{litellm.__name__}.llms.custom_httpx.http_handler"), "AsyncHTTPHandler", None
-    )
-    make: Callable[..., Any] | None = getattr(handler, "create_async_transport", None)
-    if make is None or getattr(make, "is_watched", False):
-        return
-
-    def create_watched(*arguments: object, **named: object) -> httpx.AsyncBaseTransport | None:
-        transport: httpx.AsyncBaseTransport | None = make(*arguments, **named)
-        if transport is not None:
-            vars(transport)["handle_async_request"] = _timed(transport.handle_async_request)
-        return transport
-
-    vars(create_watched)["is_watched"] = True
-    handler.create_async_transport = staticmethod(create_watched)
+def current_wire() -> Wire:
+    """Return the times of the attempt that is being made."""
+    return _watched.get() or Wire()
 
 
-_Handle = Callable[[httpx.Request], Awaitable[httpx.Response]]
-
-
-def _timed(handle: _Handle) -> _Handle:
-    async def timed(request: httpx.Request) -> httpx.Response:
-        wire = _watched.get()
-        if wire and wire.sent is None:
-            wire.sent = time.perf_counter()
-        response = await handle(request)
-        refuse_other_server(response, request)
-        if wire and isinstance(response.stream, httpx.AsyncByteStream):
-            response.stream = _Timed(response.stream, wire)
-        return response
-
-    return timed
-
-
-class _Timed(httpx.AsyncByteStream):
-    """The bytes of a reply; records when the last byte was read."""
-
-    def __init__(self, stream: httpx.AsyncByteStream, wire: Wire) -> None:
-        self._stream, self._wire = stream, wire
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for part in self._stream:
-            self._wire.replied = time.perf_counter()
-            yield part
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-# LiteLLM's calls in an event loop: its connections close with the loop, and no two calls start at the same moment.
-
-_open_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = WeakKeyDictionary()
-
-
-async def close_connections_with_the_loop(litellm: ModuleType) -> None:
-    """Ensure that LiteLLM's connections of the running event loop are closed when it ends.
-
-    LiteLLM keeps them, by the memory address of the loop, as long as the process lives; a later loop may get the same
-    address. The only moment to close them is when `asyncio.run` finishes every started async generator.
-    """
-    loop = asyncio.get_running_loop()
-    if loop not in _open_connections:
-        watch_requests(litellm)
-        _open_connections[loop] = connections = _connections(litellm, f"-{id(loop)}")
-        await anext(connections)
-
-
-async def _connections(litellm: ModuleType, key_end: str) -> AsyncGenerator[None, None]:
-    try:
-        yield
-    finally:
-        cache = litellm.in_memory_llm_clients_cache
-        for key in [key for key in list(cache.cache_dict) if key.endswith(key_end)]:
-            client = cache.cache_dict[key]
-            cache.delete_cache(key)
-            await client.close()
-
+# The start of calls in an event loop: no two at the same moment, and connections made before.
 
 _beginnings: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
@@ -145,10 +67,77 @@ async def one_at_a_time() -> None:
         await asyncio.sleep(0)
 
 
-# Endpoint of a model's calls, and the matching arguments of LiteLLM.
+_begun: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[None]]] = WeakKeyDictionary()
+
+
+async def once(name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Return when `work` is done, which is done once for each name and event loop; concurrent callers share it."""
+    begun = _begun.setdefault(asyncio.get_running_loop(), {})
+    if name not in begun:
+        begun[name] = asyncio.create_task(work())
+    if not begun[name].done():
+        await asyncio.shield(begun[name])
+
+
+_PATIENCE_S = 5.0
+"""Seconds to wait for the connection; after that, the first call reports what is wrong."""
+
+
+async def try_connection(address: str | None) -> None:
+    """Open and close a connection to a model's server: name look-up and TLS, not a byte of a request."""
+    from urllib.request import getproxies
+
+    if not address or getproxies():
+        return
+    with suppress(OSError, TimeoutError, ValueError):
+        async with asyncio.timeout(_PATIENCE_S):
+            parts = urlsplit(address)
+            secure = parts.scheme == "https"
+            port = parts.port or (443 if secure else 80)
+            context = ssl.create_default_context() if secure else None
+            _, writer = await asyncio.open_connection(parts.hostname, port, ssl=context)
+            writer.close()
+            await writer.wait_closed()
+
+
+# Endpoint of a model's calls, and the ways to it.
 
 CONNECT_S = 10.0
 """Longest wait for a connection, seconds; LiteLLM tries twice."""
+
+
+class Response(Protocol):
+    """A reply with a status below 400."""
+
+    @property
+    def headers(self) -> Mapping[str, object]:
+        """Its headers."""
+        ...
+
+    def read(self, kind: type[T]) -> T:
+        """Return the document as `kind`."""
+        ...
+
+    def cost(self) -> float | None:
+        """Return its US dollars by LiteLLM's table; None when they cannot be determined."""
+        ...
+
+
+class Way(Protocol):
+    """A way to send the requests of one model."""
+
+    async def get_ready(self) -> None:
+        """Load and connect what the first call would otherwise have to wait for."""
+        ...
+
+    async def send(self, parameters: Mapping[str, Any], seconds: float) -> Response:
+        """Send a request and return its reply; `meaning_of` explains what it raises.
+
+        Args:
+            parameters: the request, by OpenAI's names.
+            seconds: time limit.
+        """
+        ...
 
 
 class Destination:
@@ -161,7 +150,9 @@ class Destination:
 
     Attributes:
         name: the model and its address, for messages.
-        served_at: address to connect to in advance; None if unknown.
+        served_at: address of the model's server; None if unknown.
+        key: key that calls carry; may be empty.
+        headers: headers that an address with user information adds.
         gate: limiter of its calls under the provider's limits.
     """
 
@@ -169,10 +160,14 @@ class Destination:
         self._spec, self._timeout_s, self._api_key, self._address = spec, options.timeout_s, api_key, address
         self.name = f"{spec} at {address.url}" if address else spec
         self.served_at = address.url if address else endpoint(spec, options) or next(iter(own_addresses(spec)), None)
-        self.gate = gate_for(spec, self.served_at or "", api_key or key_in_environment(spec), options.rates)
+        self.key = api_key or key_in_environment(spec)
+        self.headers = address.headers if address else {}
+        self.gate = gate_for(spec, self.served_at or "", self.key, options.rates)
 
     def arguments(self, seconds: float) -> dict[str, Any]:
         """Return LiteLLM's arguments besides the request, for one attempt of at most `seconds` seconds."""
+        import httpx
+
         return {
             "model": self._spec,
             # A dead address is noticed much sooner than a slow model.

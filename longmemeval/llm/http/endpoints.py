@@ -8,9 +8,9 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 from longmemeval.core.secrets.redaction import public_url, split_address
-from longmemeval.llm.costs import load_litellm
+from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
-from longmemeval.llm.providers import split_spec
+from longmemeval.llm.providers import OPENAI_PROVIDERS, split_spec
 
 OWN_ENDPOINT = "provider's own"
 """Address of a model whose calls are not redirected."""
@@ -37,7 +37,7 @@ def endpoint(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
         return options.api_base
     if is_offline(spec):
         return None
-    # Loaded before the environment is read: LiteLLM loads a `.env` file into it.
+    # Before the environment is read: a `.env` file may be loaded into it.
     provider, _ = split_spec(spec)
     return next((os.environ[name] for name in _variables(provider) if os.environ.get(name)), None)
 
@@ -90,10 +90,18 @@ def own_addresses(spec: str) -> set[str]:
     """Return the known addresses of the model's own provider."""
     provider, _ = split_spec(spec)
     own = {OWN_ADDRESSES[provider]} if provider in OWN_ADDRESSES else set()
-    if not any(os.environ.get(name) for name in _variables(provider)):
-        _, _, _, usual = load_litellm().get_llm_provider(model=spec)
+    # OpenRouter's counts as another address where `--api-base` names it: identities of judges have it so.
+    if provider != "openrouter" and not any(os.environ.get(name) for name in _variables(provider)):
+        usual = _usual_address(spec, provider)
         own |= {_normal(usual)} if usual else set()
     return own
+
+
+def _usual_address(spec: str, provider: str) -> str | None:
+    if provider in OPENAI_PROVIDERS:
+        return OPENAI_PROVIDERS[provider].address
+    _, _, _, usual = load_litellm().get_llm_provider(model=spec)
+    return str(usual) if usual else None
 
 
 def _normal(url: str) -> str:

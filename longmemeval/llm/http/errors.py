@@ -4,16 +4,13 @@ import asyncio
 import json
 import math
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
-from typing import Any, TypeVar
-
-import httpx
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, retry_if_result
-from tenacity.wait import wait_base, wait_random_exponential
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from longmemeval.core.http import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
 from longmemeval.core.secrets.redaction import redact
@@ -26,6 +23,10 @@ from longmemeval.errors import (
     TransientModelError,
     chain,
 )
+from longmemeval.llm.http.openai_protocol import RefusedCall
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 # The consequence of a failed call for the run: try again, give up the question, or stop.
 
@@ -39,21 +40,60 @@ _FATAL_FIX = {
 _EMPTY_ACCOUNT = frozenset({"insufficient_quota", "billing_not_active", "billing_hard_limit_reached"})
 """Error codes that come with status 429 or 400 although waiting does not help."""
 
-_TOO_LATE: tuple[type[Exception], ...] = (TimeoutError, httpx.TimeoutException)
-_CONNECTION_LOST: tuple[type[Exception], ...] = (ConnectionError, httpx.TransportError)
-_NO_REPLY: tuple[type[Exception], ...] = (*_TOO_LATE, *_CONNECTION_LOST, httpx.RequestError)
-_NEVER_CONNECTED: tuple[type[Exception], ...] = (httpx.ConnectError, httpx.ConnectTimeout)
 _TOO_LONG = "context_length_exceeded"
+_TOO_LONG_TEXTS = re.compile(
+    r"exceed context limit|this model's maximum context length is|model's maximum context limit|is longer than the "
+    r"model's context length|input tokens exceed the configured limit|`inputs` tokens \+ `max_new_tokens` must be|"
+    r"exceeds the available context size|exceeds the maximum number of tokens allowed|current length is.*while limit "
+    r"is|maximum input length is.*tokens",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What servers say of a prompt that exceeds the window, as LiteLLM knows it."""
 
 _LITELLM_PREFIX = re.compile(r"^litellm\.\w+: (?:\w+: )?(?:\w+Exception - )?")
 _LONGEST_MESSAGE = 500
+
+
+class UnreadableReplyError(Exception):
+    """A reply that no client can read; another attempt may get a better one."""
+
+
+def _classes(*names: str) -> tuple[type[Exception], ...]:
+    """Return classes of the client libraries that are loaded: the others have raised nothing."""
+    found = (name.split(".") for name in names)
+    return tuple(getattr(sys.modules[module], name) for module, name in found if module in sys.modules)
+
+
+def _too_late() -> tuple[type[Exception], ...]:
+    return TimeoutError, *_classes("httpx.TimeoutException")
+
+
+def _connection_lost() -> tuple[type[Exception], ...]:
+    lost = _classes("httpx.TransportError", "aiohttp.ClientConnectionError", "aiohttp.ClientPayloadError")
+    return ConnectionError, *lost
+
+
+def _no_reply() -> tuple[type[Exception], ...]:
+    unread = _classes("httpx.RequestError", "aiohttp.ClientError")
+    return *_too_late(), *_connection_lost(), *unread, UnreadableReplyError
+
+
+def _never_connected() -> tuple[type[Exception], ...]:
+    return _classes(
+        *(
+            "httpx.ConnectError",
+            "httpx.ConnectTimeout",
+            "aiohttp.ClientConnectorError",
+            "aiohttp.ConnectionTimeoutError",
+        )
+    )
 
 
 def meaning_of(error: Exception, where: str) -> HarnessError:
     """Return the meaning of a failed attempt.
 
     Args:
-        error: an exception of LiteLLM, or our own `TimeoutError`.
+        error: an exception of LiteLLM, aiohttp or httpx, or one of our own.
         where: the model and its endpoint, for the message.
 
     Returns:
@@ -68,7 +108,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
     where = redact(where)
     if refused := next((link for link in chain(error) if isinstance(link, FatalModelError)), None):
         return FatalModelError(refused.what, where=where, fix=refused.fix)
-    response = next((link.response for link in chain(error) if isinstance(link, httpx.HTTPStatusError)), None)
+    response = _refused(error)
     status = _status(error, response)
     detail = _details(response)
     message = _message(error, detail)
@@ -76,13 +116,13 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         return FatalModelError(f"The account is empty: {message}", where=where, fix=_FATAL_FIX[402])
     if status in _FATAL_FIX:
         return FatalModelError(f"The server refused the call, {status}: {message}", where=where, fix=_FATAL_FIX[status])
-    if status is None and _caused_by(error, _NEVER_CONNECTED):
+    if status is None and _caused_by(error, _never_connected()):
         return TransientModelError(f"No connection could be made: {_cause(error)}", where=where, unreachable=True)
-    if status is None and _caused_by(error, _TOO_LATE):
+    if status is None and _caused_by(error, _too_late()):
         return TransientModelError("The server gave no reply in time", where=where, may_be_billed=True)
-    if status is None and _caused_by(error, _CONNECTION_LOST):
+    if status is None and _caused_by(error, _connection_lost()):
         return TransientModelError(f"The connection failed: {_reason(error)}", where=where, may_be_billed=True)
-    if status is None and _caused_by(error, _NO_REPLY):
+    if status is None and _caused_by(error, _no_reply()):
         reason = f"The server's reply cannot be read: {_reason(error)}"
         return TransientModelError(reason, where=where, may_be_billed=True)
     if status is None and _caused_by(error, (json.JSONDecodeError, UnicodeDecodeError)):
@@ -108,7 +148,8 @@ def _is_too_long(error: Exception, detail: dict[str, Any]) -> bool:
     LiteLLM knows how each provider reports it.
     """
     by_litellm = any(type(link).__name__ == "ContextWindowExceededError" for link in chain(error))
-    return by_litellm or _TOO_LONG in (detail.get("code"), detail.get("type"))
+    by_text = isinstance(error, RefusedCall) and _TOO_LONG_TEXTS.search(str(error))
+    return bool(by_litellm or by_text) or _TOO_LONG in (detail.get("code"), detail.get("type"))
 
 
 def _cause(error: Exception) -> str:
@@ -119,11 +160,26 @@ def _cause(error: Exception) -> str:
 
 def _reason(error: Exception) -> str:
     """Return the message of the innermost cause that has one: libraries call each of them "Connection error."."""
-    causes = [link for link in chain(error) if isinstance(link, _NO_REPLY) and str(link)]
+    causes = [link for link in chain(error) if isinstance(link, _no_reply()) and str(link)]
     return _message(causes[-1] if causes else error, {})
 
 
-def _status(error: Exception, response: httpx.Response | None) -> int | None:
+def _refused(error: Exception) -> RefusedCall | None:
+    """Return the server's refusal among the causes of a failure."""
+    for link in chain(error):
+        if isinstance(link, RefusedCall):
+            return link
+        if isinstance(link, _classes("httpx.HTTPStatusError")):
+            response: Any = vars(link)["response"]
+            try:
+                body = response.content
+            except RuntimeError:  # It was not read.
+                body = b""
+            return RefusedCall(response.status_code, response.headers, body)
+    return None
+
+
+def _status(error: Exception, response: RefusedCall | None) -> int | None:
     """Return the HTTP status of the failure; None when no server gave one.
 
     LiteLLM's own status counts in two cases only: 401, because some providers report a bad key as 400, and any status
@@ -134,7 +190,7 @@ def _status(error: Exception, response: httpx.Response | None) -> int | None:
         return 401
     if response is not None:
         return response.status_code
-    if isinstance(declared, int) and declared != 500 and not _caused_by(error, _NO_REPLY):
+    if isinstance(declared, int) and declared != 500 and not _caused_by(error, _no_reply()):
         return declared
     return None
 
@@ -143,11 +199,11 @@ def _caused_by(error: Exception, kinds: tuple[type[Exception], ...]) -> bool:
     return any(isinstance(link, kinds) for link in chain(error))
 
 
-def _details(response: httpx.Response | None) -> dict[str, Any]:
+def _details(response: RefusedCall | None) -> dict[str, Any]:
     """Return the `error` object of a reply in OpenAI's form; empty if the reply has another form."""
     try:
-        body = response.json() if response is not None else None
-    except (ValueError, httpx.ResponseNotRead):
+        body = json.loads(response.body) if response is not None else None
+    except ValueError:
         return {}
     detail = body.get("error") if isinstance(body, dict) else None
     return detail if isinstance(detail, dict) else {}
@@ -163,23 +219,24 @@ def _message(error: Exception, detail: dict[str, Any]) -> str:
 Result = TypeVar("Result")
 
 
-class _Wait(wait_base):
-    """Exponential back-off with full jitter, never shorter than the wait that the server asked for.
+def _waits(max_wait_s: float, breaker: "Breaker | None") -> Callable[["RetryCallState"], float]:
+    """Return exponential back-off with full jitter, never shorter than the wait that the server asked for.
 
     Full jitter spreads the retries of many concurrent calls: the wait is uniform between 0 and the smaller of
     `max_wait_s` and 2^(attempt - 1) seconds.
     """
+    from tenacity import wait_random_exponential
 
-    def __init__(self, max_wait_s: float, breaker: "Breaker | None") -> None:
-        self._jitter = wait_random_exponential(multiplier=1, max=max_wait_s)
-        self._breaker = breaker
+    jitter = wait_random_exponential(multiplier=1, max=max_wait_s)
 
-    def __call__(self, retry_state: RetryCallState) -> float:
-        if self._breaker and self._breaker.is_open:
+    def wait(state: "RetryCallState") -> float:
+        if breaker and breaker.is_open:
             return 0.0  # The breaker itself assigns the turns.
-        error = retry_state.outcome.exception() if retry_state.outcome else None
+        error = state.outcome.exception() if state.outcome else None
         requested = error.retry_after if isinstance(error, TransientModelError) else None
-        return max(self._jitter(retry_state), min(requested or 0.0, LONGEST_REQUESTED_WAIT_S))
+        return max(jitter(state), min(requested or 0.0, LONGEST_REQUESTED_WAIT_S))
+
+    return wait
 
 
 async def call_with_retries(
@@ -206,6 +263,8 @@ async def call_with_retries(
     Raises:
         TransientModelError: the last attempt failed too; the error states their number.
     """
+    from tenacity import AsyncRetrying, retry_if_exception_type, retry_if_result
+
     attempts = 0
 
     async def attempt() -> Result:
@@ -213,12 +272,12 @@ async def call_with_retries(
         attempts += 1
         return await call()
 
-    def stop(state: RetryCallState) -> bool:
+    def stop(state: "RetryCallState") -> bool:
         if breaker and breaker.ends_call:
             return True
         return attempts >= max_attempts and not (breaker and breaker.is_open)
 
-    def last(state: RetryCallState) -> Result:
+    def last(state: "RetryCallState") -> Result:
         outcome: Future[Result] | None = state.outcome
         if outcome is None:
             raise RuntimeError("no attempt was made")
@@ -227,7 +286,7 @@ async def call_with_retries(
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(TransientModelError) | retry_if_result(lambda result: again(result, attempts)),
         stop=stop,
-        wait=_Wait(max_wait_s, breaker),
+        wait=_waits(max_wait_s, breaker),
         retry_error_callback=last,
     )
     try:

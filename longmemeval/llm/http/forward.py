@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -15,9 +14,10 @@ from msgspec import Raw, Struct
 
 from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.llm.cache import CachedReply, ReplyCache
-from longmemeval.llm.costs import Account, Receipts, load_litellm, price
-from longmemeval.llm.http.client import Called, Caller, cost_of, headers_of, warm_up
-from longmemeval.llm.http.connections import Destination, close_connections_with_the_loop
+from longmemeval.llm.costs import Account, Receipts, price
+from longmemeval.llm.http.client import Called, Caller
+from longmemeval.llm.http.connections import Destination
+from longmemeval.llm.http.direct import way_to
 from longmemeval.llm.http.errors import meaning_of
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import has_price, split_spec, table_entry
@@ -76,12 +76,12 @@ class ForwardedModel:
         self._priced = has_price(entry)
         self._longest = int((entry or {}).get("max_output_tokens") or _LONGEST_REPLY)
         self._extends = split_spec(spec)[0] == "openai"
+        self._way = way_to(spec, self._destination, _ALLOWED)
         self._caller = Caller(spec, self._destination, options, account)
 
     async def get_ready(self) -> None:
         """Load what the first call would otherwise have to wait for."""
-        litellm = await asyncio.to_thread(load_litellm)
-        await warm_up(litellm, self._destination.served_at)
+        await self._way.get_ready()
 
     async def forward(self, body: Mapping[str, Any]) -> Forwarded:
         """Return the reply to a request, retried like every call.
@@ -91,11 +91,10 @@ class ForwardedModel:
             FatalModelError, EndpointDownError, SpendingLimitError: no request can.
         """
         request = relevant(body)
-        litellm = await asyncio.to_thread(load_litellm)
-        await close_connections_with_the_loop(litellm)
+        await self._way.get_ready()
         size = await asyncio.to_thread(self._size, request) if self._caller.counts_tokens else TokenEstimate()
         called: Called[Forwarded] = await self._caller.call(
-            lambda seconds, turn: self._send(litellm, request, seconds, turn), size
+            lambda seconds, turn: self._send(request, seconds, turn), size
         )
         return msgspec.structs.replace(called.reply, usage=called.usage, latency_ms=called.latency_ms)
 
@@ -109,26 +108,19 @@ class ForwardedModel:
     def _counter(self) -> TokenCounter:
         return token_counter(self.spec)
 
-    async def _send(self, litellm: ModuleType, request: Mapping[str, Any], seconds: float, turn: Permit) -> Forwarded:
+    async def _send(self, request: Mapping[str, Any], seconds: float, turn: Permit) -> Forwarded:
         sent = {name: value for name, value in request.items() if name in _KNOWN}
         # Fields that only this server knows, such as arguments of a chat template, are passed on where that is usual.
         if self._extends and (more := {name: value for name, value in request.items() if name not in _KNOWN}):
             sent["extra_body"] = more
-        if "tools" in sent:
-            sent["_skip_mcp_handler"] = True  # Otherwise it loads a library to look for its own MCP servers.
         try:
-            async with asyncio.timeout(seconds):
-                response = await litellm.acompletion(
-                    **sent,
-                    allowed_openai_params=[name for name in _ALLOWED if name in sent],
-                    **self._destination.arguments(seconds),
-                )
-            document: dict[str, Any] = response.model_dump(mode="json", exclude_none=True)
+            response = await self._way.send(sent, seconds)
+            document = response.read(dict[str, Any])
         except Exception as error:
             # The cause is omitted on purpose: its traceback may print the key.
             raise meaning_of(error, self._destination.name) from None
-        turn.learn(headers_of(response))
-        return self._read(document, cost_of(litellm, response, self.spec) if self._priced else None)
+        turn.learn(response.headers)
+        return self._read(document, response.cost() if self._priced else None)
 
     def _read(self, document: dict[str, Any], cost: float | None) -> Forwarded:
         usage = document.get("usage") or {}

@@ -55,7 +55,7 @@ class _RulesUpdater:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        table = "\n".join(f"{rule.keywords} {rule.pattern.pattern} {rule.keep} {rule.topic}" for rule in RULES)
+        table = "\n".join(f"{rule.keywords} {rule.pattern} {rule.keep} {rule.topic}" for rule in RULES)
         return {
             "updater": "rules",
             "version": VERSION,

@@ -4,6 +4,7 @@ Chat histories are full of pasted text, stories, code and role play, all in the 
 the user's own is left out: a wrong fact in a profile costs more than a missing one.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Literal
@@ -296,13 +297,13 @@ class Rule(Struct, frozen=True):
     """
 
     keywords: tuple[str, ...]
-    pattern: re.Pattern[str]
+    pattern: str
     keep: Keep
     topic: str
 
     def find(self, sentence: str) -> Found | None:
         """Return the place of a statement of this kind in `sentence`, without the conjunction or comma before it."""
-        match = self.pattern.search(sentence)
+        match = _compiled(self.pattern).search(sentence)
         if match is None:
             return None
         lead = _CLAUSE_LEAD.match(sentence, match.start(), match.end())
@@ -312,7 +313,13 @@ class Rule(Struct, frozen=True):
 def _rule(keywords: tuple[str, ...], pattern: str, keep: Keep = "sentence", topic: str = "") -> Rule:
     groups = re.sub(r"\((?!\?)", "(?:", pattern)
     expanded = re.sub(r"<([\w ]+)>", lambda block: BLOCKS[block[1]], groups)
-    return Rule(keywords, re.compile(expanded), keep, topic)
+    return Rule(keywords, expanded, keep, topic)
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile the pattern of a rule when it is first looked for: most memories never do."""
+    return re.compile(pattern)
 
 
 _PROFILE = ("profile", "name", "person", "identity", "about")

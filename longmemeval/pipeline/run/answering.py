@@ -256,6 +256,8 @@ class Answering:
         if self.analyses:
             await self.analyses.ask(questions)
         await in_thread(self.vectors.embed_for, self.memory, questions, self.names_in)
+        # The first count loads what it counts by: before calls are timed.
+        await in_thread(self.counter.count, "")
         with ExitStack() as stack:
             store = stack.enter_context(self._prompts()) if self.save_prompts else lambda prompt: None
             bar = stack.enter_context(progress(self.run.manifest.run_id, len(questions)))

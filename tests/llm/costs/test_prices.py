@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from longmemeval.llm.costs import load_litellm, price
+from longmemeval.llm.costs import price
+from longmemeval.llm.litellm_package import load_litellm
 
 TOKENS = [(0, 0), (1000, 500), (127_999, 1), (128_001, 9), (200_001, 3_000), (272_001, 0), (1_000_001, 77)]
 

@@ -1,4 +1,4 @@
-"""The LiteLLM client against a real server: what is sent, what comes back, what is tried again."""
+"""The client against a real server, both ways: what is sent, what comes back, what is tried again."""
 
 import asyncio
 import re
@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from longmemeval.errors import ContextOverflowError, FatalModelError, HarnessError, ModelError, TransientModelError
-from longmemeval.llm.costs import load_litellm
+from longmemeval.llm.http import direct
+from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
@@ -38,9 +39,16 @@ def server() -> Iterator[ModelServer]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=["direct", "litellm"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each test holds for both ways to a model; its name for those that hold for one."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    if request.param == "litellm":
+        monkeypatch.setattr(direct, "_direct_way", lambda spec, destination: None)
+    return str(request.param)
+
+
+only_litellm = pytest.mark.parametrize("way", ["litellm"], indirect=True)
 
 
 def ask(
@@ -73,6 +81,7 @@ def test_cost_is_the_tables_whatever_a_proxy_says(server: ModelServer) -> None:
     assert ask(server).usage.cost_usd == pytest.approx(7 * 2.5e-6 + 3 * 10e-6)
 
 
+@only_litellm
 def test_cost_is_not_worked_out_twice(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(**arguments: object) -> float:
         raise AssertionError("worked out again")
@@ -81,6 +90,7 @@ def test_cost_is_not_worked_out_twice(server: ModelServer, monkeypatch: pytest.M
     assert ask(server).usage.cost_usd == pytest.approx(7 * 2.5e-6 + 3 * 10e-6)
 
 
+@only_litellm
 @pytest.mark.parametrize("registered", [True, False])
 def test_litellm_writes_its_log_only_for_listeners(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch, *, registered: bool
@@ -357,6 +367,7 @@ for _ in range(4):
     assert len(server.chat_requests) == 4
 
 
+@only_litellm
 @pytest.mark.parametrize("asked_in_vain", [0, 1])
 def test_latency_is_the_servers_and_not_what_is_computed_around_it(
     server: ModelServer, clock: Clock, monkeypatch: pytest.MonkeyPatch, asked_in_vain: int
@@ -384,6 +395,7 @@ def test_latency_is_the_servers_and_not_what_is_computed_around_it(
     assert 10_000 <= (reply.latency_ms or 0.0) < 20_000
 
 
+@only_litellm
 def test_requests_of_a_library_that_connects_otherwise_are_timed_from_outside(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from msgspec import structs
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.core.event_loop import in_thread
 from longmemeval.dataset import Dataset
-from longmemeval.llm.costs import load_litellm
+from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.llm.tokens import TiktokenCounter, token_counter
 from longmemeval.memory.definition import MemoryDefinition

@@ -1,0 +1,203 @@
+"""Calls that need no LiteLLM: a server that speaks OpenAI's protocol, asked over aiohttp."""
+
+import asyncio
+import os
+import re
+import ssl
+import time
+import zlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, cached_property
+from importlib import import_module
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urlsplit
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from longmemeval.core.http import is_this_machine, refuse_other_address
+from longmemeval.errors import chain
+from longmemeval.llm.costs import reply_cost
+from longmemeval.llm.http.connections import CONNECT_S, Destination, Way, current_wire, once, try_connection
+from longmemeval.llm.http.errors import UnreadableReplyError
+from longmemeval.llm.http.openai_protocol import RefusedCall, is_direct, reply_document, request_body
+from longmemeval.llm.providers import OPENAI_PROVIDERS, account_headers, split_spec
+
+if TYPE_CHECKING:
+    from aiohttp import BasicAuth, ClientSession, TraceRequestRedirectParams
+    from yarl import URL
+
+T = TypeVar("T")
+
+_DATED = re.compile(r"\d{4}-\d\d-\d\d(?:-preview)?")
+_OF_A_REGION = re.compile(r"https://[^/]+\.api\.openai\.com(?:[:/]|$)")
+
+
+class DirectWay:
+    """Sends chat requests to one address; see `Way`.
+
+    Args:
+        url: the whole address.
+        headers: the key, among others.
+    """
+
+    def __init__(self, spec: str, url: str, headers: Mapping[str, str]) -> None:
+        self._spec, self._url = spec, url
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
+
+    async def get_ready(self) -> None:
+        """Load aiohttp, and connect to the model's server once in the loop."""
+        await once(self._url, self._get_ready)
+
+    async def _get_ready(self) -> None:
+        await asyncio.to_thread(import_module, "aiohttp")
+        await _session()
+        await try_connection(self._url)
+
+    @cached_property
+    def _named(self) -> dict[str, Any]:
+        proxy, proxy_auth = _proxy(self._url)
+        certificates = _certificates() if self._url.startswith("https:") else True
+        return {"headers": self._headers, "proxy": proxy, "proxy_auth": proxy_auth, "ssl": certificates}
+
+    async def send(self, parameters: Mapping[str, Any], seconds: float) -> "DirectResponse":
+        """Send a request and return its reply; redirects are followed on the same server.
+
+        Raises:
+            RefusedCall: the server refuses it.
+            FatalModelError: it redirects to another server.
+            TimeoutError, aiohttp.ClientError: there is none.
+            ValueError, MisshapenReplyError: it is no completion.
+        """
+        wire, body = current_wire(), request_body(self._spec, parameters)
+        await _session()
+        async with asyncio.timeout(seconds):
+            wire.sent = wire.sent or time.perf_counter()
+            try:
+                status, headers, content = await self._exchange(body, seconds)
+            finally:
+                wire.replied = time.perf_counter()
+        if not 200 <= status < 300:
+            raise RefusedCall(status, headers, content)
+        return DirectResponse(self._spec, reply_document(content), headers)
+
+    async def _exchange(self, body: bytes, seconds: float) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a body and return status, headers and body of the reply."""
+        from aiohttp import ClientPayloadError, ClientTimeout, TooManyRedirects
+
+        limit, session = ClientTimeout(total=None, sock_connect=min(seconds / 4, CONNECT_S)), await _session()
+        try:
+            async with session.post(self._url, data=body, timeout=limit, **self._named) as response:
+                return response.status, response.headers, await response.read()
+        except TooManyRedirects:
+            unreadable = "too many redirects"
+        except ClientPayloadError as error:
+            if not (garbled := [link for link in chain(error) if isinstance(link, zlib.error)]):
+                raise
+            unreadable = str(garbled[0])
+        raise UnreadableReplyError(unreadable)
+
+
+class DirectResponse:
+    """A reply of a server that speaks OpenAI's protocol; see `Response`."""
+
+    def __init__(self, spec: str, document: dict[str, Any], headers: Mapping[str, str]) -> None:
+        self._spec, self._document, self.headers = spec, document, headers
+
+    def read(self, kind: type[T]) -> T:
+        """Return the document as `kind`."""
+        return msgspec.convert(self._document, kind, strict=False)
+
+    def cost(self) -> float | None:
+        """Return its US dollars by LiteLLM's table; None when they cannot be determined."""
+        return reply_cost(self._spec, self._document)
+
+
+def way_to(spec: str, destination: Destination, allowed: Sequence[str] = ()) -> Way:
+    """Return the way to a model: direct where its server speaks OpenAI's protocol, else LiteLLM's.
+
+    Args:
+        allowed: fields that LiteLLM is to send to models it does not know too.
+    """
+    if direct := _direct_way(spec, destination):
+        return direct
+    from longmemeval.llm.http.litellm_way import LiteLLMWay
+
+    return LiteLLMWay(spec, destination, allowed)
+
+
+def _direct_way(spec: str, destination: Destination) -> DirectWay | None:
+    if not is_direct(spec):
+        return None
+    provider, name = split_spec(spec)
+    base = destination.served_at or OPENAI_PROVIDERS[provider].address or ""
+    # LiteLLM knows the prices of OpenAI's regions, and does not check certificates where it is told so.
+    if not base or _OF_A_REGION.match(base) or os.environ.get("SSL_VERIFY"):
+        return None
+    parts = urlsplit(base)
+    path, query, headers = parts.path.rstrip("/"), parts.query, {"Authorization": f"Bearer {destination.key}"}
+    if provider == "azure":
+        version = os.environ.get("AZURE_API_VERSION", "")
+        if "/openai" in path or not _DATED.fullmatch(version) or "gateway.ai.cloudflare.com" in base:
+            return None
+        path += f"/openai/deployments/{quote(name, safe='')}"
+        query, headers = f"api-version={version}", {"api-key": destination.key}
+    elif provider == "openai":
+        headers |= account_headers()
+    url = parts._replace(path=f"{path.removesuffix('/chat/completions')}/chat/completions", query=query).geturl()
+    return DirectWay(spec, url, headers | destination.headers)
+
+
+# One session for each event loop: its connections close with the loop.
+
+_sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator["ClientSession", None]] = WeakKeyDictionary()
+_opened: WeakKeyDictionary[asyncio.AbstractEventLoop, "ClientSession"] = WeakKeyDictionary()
+
+
+async def _session() -> "ClientSession":
+    loop = asyncio.get_running_loop()
+    if loop not in _opened:
+        _sessions[loop] = sessions = _open_session()
+        _opened[loop] = await anext(sessions)
+    return _opened[loop]
+
+
+async def _open_session() -> AsyncGenerator["ClientSession", None]:
+    """Yield a session, and close it when `asyncio.run` finishes every started async generator."""
+    from aiohttp import ClientSession, TCPConnector, TraceConfig
+    from yarl import URL
+
+    async def check(session: ClientSession, context: SimpleNamespace, params: "TraceRequestRedirectParams") -> None:
+        location = params.response.headers.get("Location") or params.response.headers.get("URI") or ""
+        refuse_other_address(str(params.url), str(params.url.join(URL(location))))
+
+    trace = TraceConfig()
+    trace.on_request_redirect.append(check)
+    async with ClientSession(connector=TCPConnector(limit=0), trace_configs=[trace]) as session:
+        yield session
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return what trusts the certificates of the system, and Mozilla's."""
+    context = ssl.create_default_context()
+    with suppress(ImportError, OSError):
+        import certifi
+
+        context.load_verify_locations(certifi.where())
+    return context
+
+
+def _proxy(url: str) -> "tuple[URL, BasicAuth | None] | tuple[None, None]":
+    """Return the proxy for an address by the environment, and its user; this machine is called directly."""
+    from aiohttp.helpers import get_env_proxy_for_url
+    from yarl import URL
+
+    if is_this_machine(url):
+        return None, None
+    try:
+        return get_env_proxy_for_url(URL(url))
+    except LookupError:
+        return None, None

@@ -1,0 +1,194 @@
+"""OpenAI's protocol without LiteLLM: requests as LiteLLM would send them, replies as it would read them."""
+
+import json
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from longmemeval.llm.litellm_package import model_table
+from longmemeval.llm.options import is_offline
+from longmemeval.llm.providers import OPENAI_PROVIDERS, split_spec, table_entry
+
+
+class _Family(Enum):
+    """Models whose requests OpenAI takes in one form."""
+
+    PLAIN = "plain"
+    GPT_5 = "gpt-5"
+    O_SERIES = "o-series"
+    LITELLMS = "LiteLLM's"
+    """LiteLLM alone knows the form: the Responses API, models that search."""
+
+
+_UNSUPPORTED = {
+    _Family.GPT_5: frozenset(
+        (
+            *("presence_penalty", "frequency_penalty", "stop", "logit_bias"),
+            *("modalities", "prediction", "audio", "web_search_options"),
+        )
+    ),
+    _Family.O_SERIES: frozenset(("presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "top_p")),
+}
+"""What is left out for a family, since OpenAI would refuse the request."""
+_SAMPLING = frozenset(("logprobs", "top_logprobs", "top_p"))
+"""What a model of GPT-5's family takes only where it does not reason."""
+
+_AZURES_O_SERIES = re.compile("o1|o3|o4|_series/")
+
+
+def is_direct(spec: str) -> bool:
+    """Return whether calls of a model need no LiteLLM.
+
+    Raises:
+        FatalModelError: LiteLLM knows no such provider.
+    """
+    if is_offline(spec):
+        return False
+    provider, name = split_spec(spec)
+    return provider in OPENAI_PROVIDERS and _family(provider, name) is not _Family.LITELLMS
+
+
+def takes_temperature(provider: str, name: str) -> bool:
+    """Return whether a model takes temperature 0."""
+    return "temperature" in _as_taken(provider, name, {"temperature": 0.0})
+
+
+def request_body(spec: str, parameters: Mapping[str, Any]) -> bytes:
+    """Return the body of a chat request.
+
+    A model that reasons gets `max_completion_tokens` for `max_tokens`, and nothing that OpenAI refuses for it.
+
+    Args:
+        spec: the model, for which `is_direct` is true.
+        parameters: `messages` and the rest by OpenAI's names; `extra_body` holds what only this server knows.
+    """
+    provider, name = split_spec(spec)
+    taken = _as_taken(provider, name, parameters)
+    messages, more = taken.pop("messages"), taken.pop("extra_body", {})
+    body = {"messages": messages, "model": name} | dict(sorted(taken.items())) | more
+    if provider == "openrouter":
+        body["usage"] = {"include": True}
+    return msgspec.json.encode(body)
+
+
+def _family(provider: str, name: str) -> _Family:
+    entry = table_entry(f"{provider}/{name}") or {}
+    if name.startswith("responses/") or entry.get("mode") == "responses":
+        return _Family.LITELLMS
+    if provider not in ("openai", "azure"):
+        return _Family.PLAIN
+    if provider == "azure" and _AZURES_O_SERIES.search(name):
+        return _Family.LITELLMS
+    last = name.rpartition("/")[2]
+    if provider == "openai" and re.match(r"o\d", last) and model_table().get(last, {}).get("mode") == "chat":
+        return _Family.O_SERIES
+    if re.search("gpt-[56]", name) and "gpt-5-chat" not in last:
+        return _Family.LITELLMS if "search" in name else _Family.GPT_5
+    return _Family.PLAIN
+
+
+def _as_taken(provider: str, name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that a model takes, under the names by which it takes them."""
+    family = _family(provider, name)
+    taken = {key: value for key, value in parameters.items() if value is not None}
+    if family not in _UNSUPPORTED:
+        return taken
+    entry = model_table().get(f"azure/{name}" if provider == "azure" else name, {})
+    effort = taken.get("reasoning_effort") or entry.get("default_reasoning_effort")
+    reasons = effort != "none" or not entry.get("supports_none_reasoning_effort")
+    left_out = _UNSUPPORTED[family] | (_SAMPLING if reasons else frozenset())
+    if family is _Family.O_SERIES:
+        reasons = True
+        if "messages" in taken and not entry.get("supports_system_messages"):
+            taken["messages"] = [_said_by_user(message) for message in taken["messages"]]
+    elif provider == "openai" and not entry.get("supports_tool_choice"):
+        left_out |= {"tool_choice"}
+    if reasons and taken.get("temperature") != 1:
+        left_out |= {"temperature"}
+    if "max_tokens" in taken:
+        taken["max_completion_tokens"] = taken.pop("max_tokens")
+    return {key: value for key, value in taken.items() if key not in left_out}
+
+
+def _said_by_user(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"content": message["content"], "role": "user"} if message["role"] == "system" else message
+
+
+# Replies.
+
+
+class RefusedCall(Exception):
+    """A reply with a status of 400 or more.
+
+    Args:
+        status: None if the reply reports an error in words only.
+        headers: their names in any case.
+        body: the whole reply.
+    """
+
+    def __init__(self, status: int | None, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(body.decode(errors="replace") or f"status {status}")
+        self.status_code, self.headers, self.body = status, headers, body
+
+
+class MisshapenReplyError(Exception):
+    """A reply that the protocol does not know."""
+
+
+_FINISH_REASONS = dict.fromkeys(("stop", "length", "tool_calls", "function_call", "content_filter")) | {
+    "max_tokens": "length",
+    "MAX_TOKENS": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+    "sensitive": "content_filter",
+    "content_filtered": "content_filter",
+    "SAFETY": "content_filter",
+}
+"""OpenAI's name for what other servers say; None: it is that. Anything else is `stop`."""
+_THOUGHT = re.compile(r"<(?:think|thinking|budget:thinking)>(.*?)</(?:think|thinking|budget:thinking)>(.*)", re.DOTALL)
+
+
+def reply_document(body: bytes) -> dict[str, Any]:
+    """Return the reply to a chat request, in OpenAI's form also where a server departs from it a little.
+
+    A thought at the beginning of the text becomes `reasoning_content`.
+
+    Raises:
+        ValueError: it is not JSON.
+        RefusedCall: it reports an error.
+        MisshapenReplyError: it has no choices.
+    """
+    document: Any = json.loads(body)
+    fault = document.get("error") if isinstance(document, dict) else None
+    if isinstance(fault, dict) and (fault.get("message") or fault.get("code") is not None):
+        code = fault.get("code", 422)
+        raise RefusedCall(code if isinstance(code, int) else None, {}, body)
+    if fault and not isinstance(fault, dict):
+        raise RefusedCall(422, {}, body)
+    choices = document.get("choices") if isinstance(document, dict) else None
+    if not isinstance(choices, list):
+        raise MisshapenReplyError(f"The reply has no choices; it begins {body[:200].decode(errors='replace')!r}")
+    for choice in choices:
+        if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
+            raise MisshapenReplyError("A choice of the reply has no message")
+        _in_form(choice, choice["message"])
+    return dict(document)
+
+
+def _in_form(choice: dict[str, Any], message: dict[str, Any]) -> None:
+    reason = choice.get("finish_reason") or "stop"
+    choice["finish_reason"] = (_FINISH_REASONS[reason] or reason) if reason in _FINISH_REASONS else "stop"
+    calls = message.get("tool_calls") or ()
+    if calls and choice["finish_reason"] == "stop":
+        choice["finish_reason"] = "tool_calls"
+    for number, call in enumerate(calls):
+        call["id"], call["type"] = call.get("id") or f"call_{number}", "function"
+        function = call.get("function") or {}
+        if isinstance(function.get("arguments"), dict):
+            function["arguments"] = json.dumps(function["arguments"])
+    text = message.get("content")
+    if isinstance(text, str) and "reasoning_content" not in message and (thought := _THOUGHT.match(text)):
+        message["reasoning_content"], message["content"] = thought.groups()
