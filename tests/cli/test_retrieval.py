@@ -19,7 +19,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-FOUR = "With 4 questions no difference from any other run can be shown, however large."
+FOUR = "4 questions are too few for any difference to be significant."
 LAST_K = "retrieval --dataset colours.json --memory last-k"
 
 
