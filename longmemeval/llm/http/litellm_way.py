@@ -42,7 +42,7 @@ class LiteLLMWay:
         sent = dict(parameters)
         if "tools" in sent:
             sent["_skip_mcp_handler"] = True  # Otherwise it loads a library to look for its own MCP servers.
-        # LiteLLM's own time-out limits the gap between two bytes; a gateway that sends blanks to keep the
+        # LiteLLM's own timeout limits the gap between two bytes; a gateway that sends blanks to keep the
         # connection open would never exceed it.
         async with asyncio.timeout(seconds):
             response = await litellm.acompletion(
