@@ -66,7 +66,7 @@ def test_a_mistake_is_one_traceback_of_the_users_own_lines(tmp_path: Path) -> No
     shown = executed(tmp_path, "-m", "IPython", "--no-banner", "--colors=NoColor", "first.py", code=1)
     assert shown.count("Traceback") == 1
     assert "direct cause" not in shown
-    assert f'first.py", line 2, in <module>\n    {mistake}\nHarnessError: There is no memory configuration' in shown
+    assert f'first.py", line 2, in <module>\n    {mistake}\nHarnessError: Unknown memory' in shown
     assert "run.py" not in shown
 
 

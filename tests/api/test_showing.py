@@ -71,7 +71,9 @@ def test_text_and_plain_data_are_what_the_command_line_prints(
     assert (in_full.replace(f"{folder}/", ""), "--pairs" in more) == (" ".join(shown.split()), True)
     again = lme.evaluate("everything", OFFLINE)
     in_full = " ".join(str(again).split())
-    assert in_full.replace(f"{folder}/", "") == " ".join(printed(f"evaluate everything --judge {OFFLINE}").split())
+    assert in_full.replace(f"{folder}/", "") == " ".join(
+        printed(f"evaluate everything --judge {OFFLINE}").partition("\nNext steps:")[0].split()
+    )
     for held, command in ((both, "compare nothing everything"), (again, f"evaluate everything --judge {OFFLINE}")):
         document = json.loads(json.dumps(held.to_dict()).replace(f"{folder}/", ""))
         assert document == json.loads(printed(f"{command} --json"))

@@ -135,7 +135,7 @@ def test_the_default_judge_asks_for_no_key_where_nothing_is_left(
     assert done.metrics.judge.official
     shown = longmemeval("evaluate", "r", cwd=tmp_path).stdout
     assert f"Judge: openai/{MODEL}. Official." in shown
-    assert "Judged now: 0" in shown
+    assert "Newly graded: 0" in shown
     nothing = longmemeval("evaluate", "s", cwd=tmp_path, code=2)
     assert "needs credentials that are not set" in " ".join(nothing.stderr.split())
 

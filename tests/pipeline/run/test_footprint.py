@@ -113,7 +113,7 @@ class Service:
 def test_what_a_service_keeps_itself_is_not_known(measured: Measure) -> None:
     found = measured(Service)
     assert found == Footprint(3, None, None)
-    assert footprint_line(found) == "Disk and memory use: not known."
+    assert footprint_line(found) == "Disk and memory use: unknown."
 
 
 CHILD = """
@@ -218,9 +218,9 @@ def test_tables_and_sentences(folders: Folders, data: Data) -> None:
         ["run 2", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN],
     ]
     assert rows(graded, [unknown, Footprint()]) == []
-    said = "8.0 MB on disk (4 histories, 2.0 MB each); its processes took up to 130 MB of memory (reported)"
+    said = "8.0 MB on disk (4 histories, 2.0 MB each); its processes used up to 130 MB of memory (reported)"
     assert footprint_line(known) == f"Disk and memory use: {said}."
     assert footprint_line(Footprint(1, 5_000)) == "Disk and memory use: 5 kB on disk (1 history)."
     assert footprint_line(Footprint(2, None, 2_000_000)).endswith(
-        "not known on disk (2 histories); its processes took up to 2.0 MB of memory (reported)."
+        "unknown on disk (2 histories); its processes used up to 2.0 MB of memory (reported)."
     )
