@@ -116,7 +116,7 @@ class MeasuredRates:
         return self.right > self.wrong and float(np.quantile(right - wrong, _TAIL)) > 0
 
 
-_ALIKE = NotCorrectable("the plants do not show that this judge tells right answers from wrong ones")
+_ALIKE = NotCorrectable("the test answers do not show that this judge tells correct from incorrect answers")
 _EMPTY = NotCorrectable("no question was evaluated")
 _BELOW = NotCorrectable("the score is below what this judge gives wrong answers alone")
 _ABOVE = NotCorrectable("the score is above what this judge gives right answers alone")

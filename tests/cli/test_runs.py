@@ -73,7 +73,7 @@ def test_mistakes_end_with_2(command: Command) -> None:
         ("compare 'no*'", "No runs match 'no*'"),
         ("compare --sweep gird", "Unknown sweep 'gird'"),
         ("report", "--sweep"),
-        ("evaluate", "name a RUN"),
+        ("evaluate", "No run is named"),
         ("verify", "name a RUN"),
         ("export --format csv", "name a RUN"),
     ):

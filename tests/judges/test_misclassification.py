@@ -72,7 +72,7 @@ def test_rates_that_leave_nothing_give_the_reason(right: float, wrong: float) ->
     rates = measured(right, wrong, 60)
     found = corrected_accuracy(0.5, 100, wilson_interval(50, 100), rates)
     assert isinstance(found, NotCorrectable)
-    assert found.reason == "the plants do not show that this judge tells right answers from wrong ones"
+    assert found.reason == "the test answers do not show that this judge tells correct from incorrect answers"
     assert corrected_difference(0.1, (0.0, 0.2), rates) == found
 
 

@@ -269,7 +269,7 @@ def test_what_cannot_be_made_again_the_same_is_marked(dataset: Dataset, folders:
     longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
     longmemeval("evaluate", "other", "--judge", "offline/lexical", cwd=tmp_path)
     shown = " ".join(longmemeval("compare", "r", "other", "--tables", "--notes", cwd=tmp_path).stdout.split())
-    assert "FactMemory reads parts that would not come out the same if they were prepared again: shelf" in shown
+    assert "FactMemory uses parts that are not reproducible: shelf" in shown
 
 
 def test_it_ranks_nothing_and_retrieval_takes_what_it_recalls(dataset: Dataset, folders: Folders) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from longmemeval.core.text.paths import without_places
 from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.metrics import Metrics
 from longmemeval.pipeline.compare.comparison import ComparedRun, Family, Finding, PairResult, RepeatGroup, Verdict
@@ -195,7 +196,7 @@ def _of_all_pairs(evidence: Evidence, memories: Sequence[ComparedRun]) -> tuple[
 def failed_sentence(summary: GradedRun, kind: Kind = "verdict") -> Iterator[Sentence]:
     """Yield how many questions failed, and the commonest error, if any failed."""
     if told := summary.failures.told:
-        yield Sentence("failed-questions", {"told": told}, {"A": (summary.run_id,)}, kind)
+        yield Sentence("failed-questions", {"told": without_places(told)}, {"A": (summary.run_id,)}, kind)
 
 
 def missing_sentences(summary: GradedRun) -> Iterator[Sentence]:

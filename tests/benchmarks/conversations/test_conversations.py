@@ -223,7 +223,7 @@ def test_from_three_exports_to_a_comparison(folder: Path) -> None:
                 env=clean_environment(),
                 check=True,
             )
-            assert "9 questions labelled" in done.stdout
+            assert "Labelled 9 questions" in done.stdout
         else:
             printed = longmemeval(*line.split()[1:], cwd=folder, COLUMNS="100").stdout
     assert printed.startswith("No significant difference between bm25 (90.0%) and last-k (30.0%)")

@@ -176,7 +176,7 @@ def test_ingestion_is_counted_as_the_endpoint_saw_it_and_paid_once(folder: Path,
     assert told["models"] == {"chat": "openai/gpt-4o-mini", "embeddings": "hashing"}
     shown = " ".join(done.stdout.split())
     assert "Model use: 6 calls" in shown
-    assert f"{(sums[1] + sums[2]) / 2:,.0f} tokens and < $0.0001 per haystack" in shown
+    assert f"{(sums[1] + sums[2]) / 2:,.0f} tokens and <$0.0001 per haystack" in shown
     assert f"{(sums[1] + sums[2]) / 9 * 1000:,.0f} tokens and $0.00" in shown
     # A second one, the same in another preparation, and the same from the beginning: nobody is asked. Another client
     # sends the same requests, and takes a second less to import.

@@ -88,7 +88,7 @@ def test_a_service_is_shown_by_its_own_name(folder: Path, monkeypatch: pytest.Mo
         again = longmemeval(
             *RUN, "-d", "sample", "--limit", "1", "-m", address, "--resume", made.parent.name, cwd=folder
         )
-        assert "finished already" in again.stdout
+        assert "is already complete" in again.stdout
     longmemeval("evaluate", made.parent.name, "--judge", "offline/lexical", cwd=folder)
     (listed,) = json.loads(longmemeval("runs", "--json", cwd=folder).stdout)["runs"]
     assert (listed["memory"], listed["run"]) == ("MyMemory", made.parent.name)
@@ -98,7 +98,7 @@ def test_a_service_is_shown_by_its_own_name(folder: Path, monkeypatch: pytest.Mo
     assert not any(host in line for line in shown)
     # Not there any more: the run is still the same one.
     away = longmemeval(*RUN, "-d", "sample", "--limit", "1", "-m", address, "--resume", made.parent.name, cwd=folder)
-    assert "finished already" in away.stdout
+    assert "is already complete" in away.stdout
     assert Memory("http://127.0.0.1:9").name == "127.0.0.1:9"
 
 
@@ -183,12 +183,12 @@ def test_a_haystack_that_fails_keeps_its_questions_and_no_other(fault: str, told
         return
     assert "1 of 2 haystacks failed; their questions count as unanswered." in shown
     done = longmemeval(*RUN, *words, "--run-id", "r", cwd=folder, code=1)
-    assert "q1" in done.stderr
+    assert "1 of 2 questions failed: " in done.stderr
     answers = {one["question_id"]: one for one in json_lines(folder / "results" / "r" / "answers.jsonl")}
     assert (answers["q1"]["status"], answers["q2"]["status"]) == ("error", "ok")
     assert told in answers["q1"]["error"]
     scores = longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=folder, code=1)
-    assert "1 of 2 haystacks could not be ingested; their questions count" in " ".join(scores.stdout.split())
+    assert "1 of 2 histories could not be ingested; their questions count" in " ".join(scores.stdout.split())
     found, others = retrieval(folder, "d.json", memory, "bm25")
     assert found["denominator"].startswith("2 questions")
     assert others["measures"]["recall_any@5"] == 1.0
@@ -235,7 +235,7 @@ def test_a_killed_prepare_goes_on_within_a_haystack(folder: Path) -> None:
     # The second was under way; the first is not added again.
     assert [added.count(one) for one in dict.fromkeys(added)] == [1, 2, 1]
     again = longmemeval(*arguments, cwd=folder)
-    assert "everything is prepared" in again.stdout
+    assert "Already prepared" in again.stdout
     assert (folder / "added.log").read_text().split() == added
 
 

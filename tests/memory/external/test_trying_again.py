@@ -118,7 +118,7 @@ def test_only_what_failed_is_tried_again(fault: str, folder: Path) -> None:
     assert len(stored) == len({one["text"] for one in stored}) == 6
     # Nothing is left to do, and nobody is asked.
     shown, calls = prepared(folder, "refuse")
-    assert "everything is prepared" in shown
+    assert "Already prepared" in shown
     assert calls == []
     assert not list((folder / "prepared-data/d/default").glob(".scopes*"))
 

@@ -99,7 +99,7 @@ def test_it_is_prepared_once_and_scored_by_what_it_tells(case: Case) -> None:
     assert "rivers" in again
     assert "bicycle" not in again
     sent = len(case.stub.requests)
-    assert "everything is prepared" in case.command("prepare", *data, *case.words)
+    assert "Already prepared" in case.command("prepare", *data, *case.words)
     assert len(case.stub.requests) == sent
     histories = case.stub.kept()
     assert len(histories) == 2

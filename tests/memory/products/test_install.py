@@ -125,7 +125,7 @@ def test_a_product_from_install_to_scores(
     assert "Installing boxes==1.0 into" in told
     assert "about 20 MB, within 1 minute" in told
     again = longmemeval("memory", "install", "boxes").stdout
-    assert "boxes is installed already: " in again
+    assert "boxes is already installed: " in again
     checked = longmemeval("memory", "check", "boxes").stdout
     assert "Boxed, python" in checked
     assert "boxes 1.0" in checked

@@ -148,7 +148,7 @@ def test_edited_plants_and_labels_are_refused(
     assert summary.judge_check is None
     (warning,) = [one.text for one in summary.warnings if one.code == "unchecked-judge"]
     place = folder.relative_to(folders.results_dir).as_posix()
-    assert warning.startswith(f"A check of this judge is not used: {place}/{file}: was changed after the check")
+    assert warning.startswith(f"A stored judge check was ignored: {place}/{file}: was changed after the check")
     assert any(problem.startswith(f"{place}/{file}: ") for problem in verify("r", folders=folders).problems)
     data = colours(tmp_path / "colours.json", 8)
     with pytest.raises(IntegrityError, match="or delete this folder"):
@@ -287,9 +287,9 @@ def test_rates_of_other_data_and_of_some_questions_are_called_that(tmp_path: Pat
     assert elsewhere.judge_check is not None
     assert elsewhere.judge_check.other_data
     assert written(elsewhere).endswith("]*")
-    (note,) = [one for one in footnotes([elsewhere]) if one.startswith("Corrected for the judge")]
-    assert "60 answers on all 30 questions of others; Rogan and Gladen" in note
-    assert note.endswith("* These answers are of ANOTHER data set: on that of the runs the judge may err otherwise.")
+    (note,) = [one for one in footnotes([elsewhere]) if one.startswith("Judge check: ")]
+    assert "n = 60, all 30 questions of others" in note
+    assert "come from another dataset, so the judge's error rates may differ here" in note
     found = verify("r", folders=folders)
     assert not found.problems
     assert "its data (others) are not available to regenerate them" in found.notes[0]
@@ -298,8 +298,8 @@ def test_rates_of_other_data_and_of_some_questions_are_called_that(tmp_path: Pat
     JudgeChecking(data, LEXICAL_JUDGE, selection=Selection(limit=9), options=options, folders=folders).check()
     own = summary_of(folders)
     assert not written(own).endswith("*")
-    (note,) = [one for one in footnotes([own]) if one.startswith("Corrected for the judge")]
-    assert "18 answers on 9 of the 12 questions of colours, seed 3; Rogan and Gladen" in note
+    (note,) = [one for one in footnotes([own]) if one.startswith("Judge check: ")]
+    assert "n = 18, 9 of the 12 questions of colours, seed 3" in note
     assert "ANOTHER" not in note
     assert not verify("r", folders=folders).problems
 
@@ -317,5 +317,5 @@ def test_a_score_that_cannot_be_corrected_says_why(tmp_path: Path) -> None:
         JudgeChecking(data, JUDGE, options=CheckOptions(model_options=options), folders=folders).check()
     summary = summary_of(folders)
     assert written(summary) == "not possible"
-    told = "r: the score cannot be corrected: the plants do not show that this judge tells right answers from wrong"
+    told = "r: score not corrected for judge errors: the test answers do not show"
     assert any(one.startswith(told) for one in footnotes([summary]))
