@@ -45,7 +45,7 @@ class Fault(NamedTuple):
 FAULTS = {
     "drops dates": Fault(
         search="hits = [{name: hit[name] for name in ('text', 'message_ids', 'score')} for hit in hits]",
-        scores="faulty: 1 answer rest",
+        scores="faulty: 1 answer uses undated items",
     ),
     "loses a batch": Fault(
         add="raise OSError('the queue is full')",

@@ -317,5 +317,5 @@ def test_a_score_that_cannot_be_corrected_says_why(tmp_path: Path) -> None:
         JudgeChecking(data, JUDGE, options=CheckOptions(model_options=options), folders=folders).check()
     summary = summary_of(folders)
     assert written(summary) == "not possible"
-    told = "r: score not corrected for judge errors: the test answers do not show"
+    told = "r: the score cannot be corrected for judge errors: the test answers do not show"
     assert any(one.startswith(told) for one in footnotes([summary]))
