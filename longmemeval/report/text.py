@@ -30,6 +30,7 @@ from longmemeval.report.tables.comparison import (
     comparison_notes,
     digest_table,
     effort_tables,
+    marks_line,
     pairs_line,
     published_table,
     repeats_table,
@@ -105,7 +106,10 @@ def comparison_latex(
     runs, constant = _runs(comparison, columns)
     remarks = [comparison.verdict.whole]
     remarks += [f"Same for all: {listed(constant, len(constant))}."] if constant else []
-    remarks += [without_places(line).replace("▲ ▼", SIGNIFICANT) for line in caution_lines(comparison)]
+    remarks += [
+        without_places(line).replace("▲ ▼", SIGNIFICANT)
+        for line in [marks_line(comparison), *caution_lines(comparison)]
+    ]
     notes = map(without_places, comparison_notes(comparison))
     comments = [f"% {escape_latex(note)}" for note in notes if note not in remarks]
     tables = [("runs", runs), ("pairs", versus_table(comparison)), ("matrix", pair_matrix(comparison))]

@@ -270,7 +270,7 @@ def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def _shown(value: object) -> str:
-    text = "none" if value is None else str(value)
+    text = "none" if value is None else f"{value:,}" if type(value) is int else str(value)
     return text if len(text) <= 60 else f"{text[:12]}…"
 
 

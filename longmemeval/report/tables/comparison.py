@@ -457,7 +457,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 
 def caution_lines(comparison: Comparison) -> list[str]:
     """Return the lines below the table: what marks mean, cautions, deviations of products, and what else differs."""
-    lines = [marks_line(comparison), *comparison.texts("caution"), *deviation_lines(comparison)]
+    lines = [*comparison.texts("caution"), *deviation_lines(comparison)]
     if len(comparison.differing) > _MAX_SETTINGS:
         lines.append(f"Other settings that differ: {', '.join(comparison.differing)}.")
     else:
@@ -583,6 +583,7 @@ def comparison_answer(
     yield ""
     first, *others = comparison_tables(comparison, details=tables, pairs=pairs)
     yield first
+    yield from filter(None, [marks_line(comparison)])
     yield from caution_lines(comparison)
     yield from others
     if questions:
