@@ -83,12 +83,12 @@ def after_grading(runs: "Sequence[str]", places: "Places") -> "list[Step]":
     Args:
         runs: the runs as they were named, ids or patterns.
     """
-    from longmemeval.results.compared import newest_alike
     from longmemeval.results.listing import is_pattern
+    from longmemeval.results.manifest import run_ids
 
     if len(runs) > 1 or any(map(is_pattern, runs)):
         return [(command_line("compare", *runs, places=places), "compare them")]
-    others = [run for run in newest_alike(places.folders().results_dir) if run not in runs]
+    others = set(run_ids(places.folders().results_dir)).difference(runs)
     return [
         *([(command_line("compare", places=places), "compare it with runs on the same questions")] if others else []),
         *page(*runs, places=places),

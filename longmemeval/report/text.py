@@ -106,10 +106,8 @@ def comparison_latex(
     runs, constant = _runs(comparison, columns)
     remarks = [comparison.verdict.whole]
     remarks += [f"Same for all: {listed(constant, len(constant))}."] if constant else []
-    remarks += [
-        without_places(line).replace("▲ ▼", SIGNIFICANT)
-        for line in [marks_line(comparison), *caution_lines(comparison)]
-    ]
+    below = filter(None, [marks_line(comparison), *caution_lines(comparison)])
+    remarks += [without_places(line).replace("▲ ▼", SIGNIFICANT) for line in below]
     notes = map(without_places, comparison_notes(comparison))
     comments = [f"% {escape_latex(note)}" for note in notes if note not in remarks]
     tables = [("runs", runs), ("pairs", versus_table(comparison)), ("matrix", pair_matrix(comparison))]

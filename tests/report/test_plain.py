@@ -247,7 +247,7 @@ def test_figures_are_svg_and_pdf_for_paper(folders: Folders, tmp_path: Path) -> 
     assert colour_of("semantic", dark=True) in dark
     assert not re.search(r"var\(|#0101", light + dark)
     once = {one: one.read_bytes() for one in folder.iterdir()}
-    with pytest.raises(HarnessError, match="There are files already"):
+    with pytest.raises(HarnessError, match="The folder already has files"):
         write_report(["good", "bad"], folder, options=options, folders=folders)
     write_report(["good", "bad"], folder, options=options, folders=folders, force=True)
     assert {one: one.read_bytes() for one in folder.iterdir()} == once

@@ -456,7 +456,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 
 
 def caution_lines(comparison: Comparison) -> list[str]:
-    """Return the lines below the table: what marks mean, cautions, deviations of products, and what else differs."""
+    """Return the lines below the table: cautions, deviations of products, and other settings that differ."""
     lines = [*comparison.texts("caution"), *deviation_lines(comparison)]
     if len(comparison.differing) > _MAX_SETTINGS:
         lines.append(f"Other settings that differ: {', '.join(comparison.differing)}.")
