@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from longmemeval.cli.output import Step
     from longmemeval.dataset import Dataset
     from longmemeval.memory.configuration import MemoryConfiguration
+    from longmemeval.results.manifest import RunManifest
 
 
 def command_line(*words: str, places: "PreparedPlaces | None" = None) -> str:
@@ -77,18 +78,19 @@ def check(spec: str, configuration: "MemoryConfiguration", words: "Iterable[str]
     return [(command_line("memory", "check", spec, *words), "show what fails, on two small histories")]
 
 
-def after_grading(runs: "Sequence[str]", places: "Places") -> "list[Step]":
+def after_grading(runs: "Sequence[str]", manifest: "RunManifest", places: "Places") -> "list[Step]":
     """Return the steps after runs were graded: compare several, else show the one as a page.
 
     Args:
         runs: the runs as they were named, ids or patterns.
+        manifest: that of the last one.
     """
     from longmemeval.results.listing import is_pattern
-    from longmemeval.results.manifest import run_ids
+    from longmemeval.results.compared import has_graded_alike
 
     if len(runs) > 1 or any(map(is_pattern, runs)):
         return [(command_line("compare", *runs, places=places), "compare them")]
-    others = set(run_ids(places.folders().results_dir)).difference(runs)
+    others = has_graded_alike(manifest, places.folders().results_dir)
     return [
         *([(command_line("compare", places=places), "compare it with runs on the same questions")] if others else []),
         *page(*runs, places=places),

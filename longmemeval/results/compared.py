@@ -12,6 +12,7 @@ from msgspec import ValidationError
 
 from longmemeval.results.graded.judge_checks import control_of, is_full_history
 from longmemeval.results.listing import ListedRun, abridged, list_runs
+from longmemeval.results.manifest import RunManifest, run_ids
 from longmemeval.results.settings import RunSettings, settings_of
 
 MOST_RUNS = 20
@@ -61,6 +62,17 @@ def newest_alike(results_dir: Path) -> list[str]:
     graded = [run for run in list_runs(results_dir) if run.scores and run.kind != "retrieval"]
     alike = [run.run for run in graded if _kind(run) == _kind(graded[0])][:MOST_RUNS]
     return baseline_first(alike[::-1], results_dir)
+
+
+def has_graded_alike(manifest: RunManifest, results_dir: Path) -> bool:
+    """Return whether another run on the same data, with as many questions, has judgements."""
+    wanted = manifest.dataset["name"], len(manifest.question_ids)
+    return any(
+        (found := abridged(results_dir / run_id)) is not None
+        and (found.dataset.get("name"), len(found.question_ids)) == wanted
+        for run_id in run_ids(results_dir)
+        if run_id != manifest.run_id and (results_dir / run_id / "judgements").is_dir()
+    )
 
 
 def _kind(run: ListedRun) -> tuple[str, int, str]:

@@ -30,7 +30,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
 def front_rows(output: str) -> list[tuple[str, bool, str]]:
     """Name, whether it is on the front, and accuracy in percent, of each row of the last table."""
     table = output.partition("Pareto front")[2]
-    rows = re.findall(r"^ (\S.*?)  +(●?) *(\d+\.\d) %", table, re.MULTILINE)
+    rows = re.findall(r"^ (\S.*?)  +(●?) *(\d+\.\d)%", table, re.MULTILINE)
     return [(name, bool(mark), accuracy) for name, mark, accuracy in rows]
 
 

@@ -104,7 +104,7 @@ def evaluate(
     if failed:
         raise typer.Exit(1)
     if not as_json and hypotheses is None:
-        out.next(*after_grading(runs.run_ids or run_ids, places))
+        out.next(*after_grading(runs.run_ids or run_ids, judged.evaluations[-1].manifest, places))
 
 
 def _no_run(places: shared.Places) -> HarnessError:
