@@ -85,8 +85,8 @@ def after_grading(runs: "Sequence[str]", manifest: "RunManifest", places: "Place
         runs: the runs as they were named, ids or patterns.
         manifest: that of the last one.
     """
-    from longmemeval.results.listing import is_pattern
     from longmemeval.results.compared import has_graded_alike
+    from longmemeval.results.listing import is_pattern
 
     if len(runs) > 1 or any(map(is_pattern, runs)):
         return [(command_line("compare", *runs, places=places), "compare them")]

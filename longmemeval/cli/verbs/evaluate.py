@@ -86,7 +86,7 @@ def evaluate(
             _show_estimates(run_ids, judge or [None], options, temporary, as_json=as_json)
         return
     run_ids = _warn_mismatches(runs_to_grade(named, hypotheses, options.dataset, selection, folders))
-    failed, documents = False, list[dict[str, Any]]()
+    failed, documents, manifest = False, list[dict[str, Any]](), None
     for run_id in run_ids:
         try:
             judged = judge_run(run_id, judge or [None], audit, options=options, folders=folders)
@@ -97,14 +97,14 @@ def evaluate(
             failed = True
             continue
         _show_judged(judged, as_json=as_json)
-        failed |= judged.failed
+        failed, manifest = failed or judged.failed, judged.evaluations[-1].manifest
         documents += [judged_document(judged)] if as_json else []
     if as_json:
         print_documents(documents)
     if failed:
         raise typer.Exit(1)
-    if not as_json and hypotheses is None:
-        out.next(*after_grading(runs.run_ids or run_ids, judged.evaluations[-1].manifest, places))
+    if manifest and not as_json and hypotheses is None:
+        out.next(*after_grading(runs.run_ids or run_ids, manifest, places))
 
 
 def _no_run(places: shared.Places) -> HarnessError:

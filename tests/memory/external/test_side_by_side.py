@@ -56,7 +56,7 @@ FAULTS = {
         add="time.sleep(600)",
         prepare="Failed: q1: The memory did not answer add within 3 s",
         answers=("error", "ok"),
-        scores="1 of 2 haystacks could not be ingested",
+        scores="1 of 2 histories could not be ingested",
         timeouts="add=3",
     ),
     "answers a question late": Fault(
@@ -69,14 +69,14 @@ FAULTS = {
         add="os._exit(7)",
         prepare="Failed: q1: The memory process ended by itself with exit code 7",
         answers=("error", "ok"),
-        scores="1 of 2 haystacks could not be ingested",
+        scores="1 of 2 histories could not be ingested",
     ),
     "floods stdout": Fault(
         add="pipe = [int(one) for one in os.listdir('/proc/self/fd') if int(one) > 2 and 'pipe' in"
         " os.path.realpath(f'/proc/self/fd/{one}')]; [os.write(one, b'x' * 2**16) for one in pipe for _ in range(300)]",
         prepare="Failed: q1: The memory process wrote a line of more than 16 MB",
         answers=("error", "ok"),
-        scores="1 of 2 haystacks could not be ingested",
+        scores="1 of 2 histories could not be ingested",
     ),
     "returns strange ids": Fault(
         search="hits = [{**hit, 'message_ids': ['m_0000000000000000']} for hit in hits]",
