@@ -62,7 +62,7 @@ FAULTS = {
     "answers a question late": Fault(
         search="time.sleep(600 if 'bicycle' in query else 0)",
         answers=("error", "ok"),
-        scores="faulty: 1 question failed and counts as wrong",
+        scores="faulty: 1 of 2 questions failed: The memory ",
         timeouts="search=3",
     ),
     "dies": Fault(
@@ -81,7 +81,7 @@ FAULTS = {
     "returns strange ids": Fault(
         search="hits = [{**hit, 'message_ids': ['m_0000000000000000']} for hit in hits]",
         answers=("error", "ok"),
-        scores="faulty: 1 question failed and counts as wrong",
+        scores="faulty: 1 of 2 questions failed: The memory ",
     ),
 }
 WORDS = ("--dataset", "d.json")
