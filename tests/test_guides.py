@@ -101,7 +101,7 @@ def test_a_guide_fails_where_its_environment_lacks_something(
     command = [str(without), "-m", *shlex.split(report)]
     done = subprocess.run(command, cwd=folder, env=clean_environment(), capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
-    assert f"install -e '{ROOT}[report]'" in done.stderr
+    assert f"-e '{ROOT}[report]'" in done.stderr
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -202,7 +202,7 @@ def test_without_hnswlib_search_is_exact_finds_the_same_and_says_so_in_one_line(
     # Where there is hnswlib again, it goes on with what was prepared.
     again = longmemeval("demo", cwd=tmp_path)
     assert "Already prepared" in again.stdout
-    assert "every question was already answered" in again.stderr
+    assert "All questions were already answered" in again.stderr
     assert "hnswlib" not in again.stderr
 
 
