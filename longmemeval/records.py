@@ -158,6 +158,11 @@ class Usage(Struct, frozen=True, gc=False):
         return cls(1, 0, prompt_tokens, completion_tokens, dollars or 0.0, int(dollars is None))
 
     @property
+    def has_tokens(self) -> bool:
+        """False if the model reported no tokens, as a program; they are unknown then, not 0."""
+        return not self.unpriced_calls or self.prompt_tokens + self.completion_tokens > 0
+
+    @property
     def dollars(self) -> float | None:
         """US dollars; None unless the price of every call is known."""
         return None if self.unpriced_calls else self.cost_usd
@@ -242,6 +247,13 @@ class Answer(Struct, frozen=True, gc=False):
     whole history was recalled."""
     tool_steps: tuple[ToolStep, ...] | UnsetType = field(default=UNSET, name="steps")
     """`steps` as in the file; absent if the reading has no tools."""
+    shown_reasoning: str | UnsetType = field(default=UNSET, name="reasoning")
+    """`reasoning` as in the file; absent if the model shows none, and in files of earlier versions."""
+
+    @property
+    def reasoning(self) -> str:
+        """Reasoning that the model wrote before its answer or sent apart; never judged."""
+        return self.shown_reasoning or ""
 
     @property
     def steps(self) -> tuple[ToolStep, ...]:
@@ -276,6 +288,13 @@ class Judgement(Struct, frozen=True, gc=False):
     """Reply of each vote if a judge votes several times; empty for one vote, whose reply is `raw`."""
     vote_labels: tuple[bool | None, ...] = ()
     """Label of each of `votes`; None if it is unreadable."""
+    shown_reasoning: str | UnsetType = field(default=UNSET, name="reasoning")
+    """`reasoning` as in the file; absent if the judge shows none, and in files of earlier versions."""
+
+    @property
+    def reasoning(self) -> str:
+        """Reasoning that the judge wrote before its reply or sent apart; no verdict is read in it."""
+        return self.shown_reasoning or ""
 
 
 class DatasetIdentity(Struct, frozen=True):

@@ -69,7 +69,7 @@ def leave() -> NoReturn:
     """Report that the work was interrupted, and end the process at once.
 
     Files on disk are complete at every moment, and Python's own shutdown is not needed: it would only wait for threads,
-    or report them. Child processes of memories are ended from outside (`carriers/guard.py`).
+    or report them. Child processes are ended from outside (`core/guard.py`).
     """
     for number in (*SIGNALS, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)

@@ -10,6 +10,7 @@ from longmemeval.core.files import sha256_text
 from longmemeval.errors import ModelError
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
+from longmemeval.llm.thoughts import reasoning_in
 from longmemeval.records import Judgement, Question
 
 _MAX_READABLE = 60
@@ -33,7 +34,8 @@ async def ask(
         prompt: the whole prompt.
         question: the question that was answered.
         hypothesis: the answer to grade.
-        read: maps a reply to its label; None if it is unreadable. It never gets empty replies.
+        read: maps a reply to its label; None if it is unreadable. It never gets empty replies, nor reasoning that the
+            judge shows: a verdict in reasoning alone is none.
         max_tokens: maximum length of the reply.
         temperature: temperature of the call.
 
@@ -70,6 +72,7 @@ async def ask(
         usage=reply.usage,
         attempts=reply.attempts,
         latency_ms=reply.latency_ms,
+        shown_reasoning=reasoning_in([reply]),
         error=f"The judge's reply {fault} (finish reason: {reply.finish_reason})" if label is None else "",
     )
 

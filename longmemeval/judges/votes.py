@@ -9,6 +9,7 @@ from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.judges.definition import Prompts, prompts_of, rules_of
 from longmemeval.judges.protocol import Judge, JudgeIdentity, extended
 from longmemeval.judges.template_set import READINGS, read_reply
+from longmemeval.llm.thoughts import joined_reasoning
 from longmemeval.records import Gold, Judgement, Question, slowest, usage_of
 
 MINIMUM_VOTES = 3
@@ -103,6 +104,7 @@ def _counted(votes: Sequence[Judgement], own_id: str) -> Judgement:
         error=f"No majority: {errors}" if label is None else "",
         votes=tuple(vote.raw for vote in votes),
         vote_labels=labels,
+        shown_reasoning=joined_reasoning(vote.reasoning for vote in votes),
     )
 
 

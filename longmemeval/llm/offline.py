@@ -12,6 +12,7 @@ from longmemeval.core.on_demand import on_demand
 from longmemeval.core.text_files import UnreadableError, decode_json, read_text
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest, Passage
+from longmemeval.llm.thoughts import split_thoughts
 from longmemeval.records import Usage
 
 find_answer = on_demand("longmemeval.llm.extractive.answers:find_answer")
@@ -82,7 +83,8 @@ class ScriptedModel:
         text = self._hypotheses.get(request.question_id)
         if text is None:
             raise ModelError(f"No answer for question {request.question_id!r}", where=str(self._path))
-        return _reply(self.spec, text, started)
+        said, reasoning = split_thoughts(text)
+        return structs.replace(_reply(self.spec, said, started), reasoning=reasoning)
 
 
 def _reply(spec: str, text: str, started: float) -> ChatReply:

@@ -69,6 +69,7 @@ class ChatReply(Struct, frozen=True):
     """The reply to a successful call."""
 
     text: str
+    """What the model says, without reasoning that it writes before."""
     finish_reason: str
     usage: Usage
     served_model: str = ""
@@ -79,6 +80,8 @@ class ChatReply(Struct, frozen=True):
     redacted: bool = False
     """True if the server repeated a secret, which was removed from `text`."""
     tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    """Reasoning that the model shows, in its text or apart; no part of its answer."""
 
     @property
     def is_empty(self) -> bool:

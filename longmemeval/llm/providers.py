@@ -41,12 +41,24 @@ OPENAI_PROVIDERS = {
 """A further provider is a further row, if `tests/llm/http/test_both_ways.py` holds for it."""
 
 
+_COMMAND = "command"
+
+
+def is_command(spec: str) -> bool:
+    """Return whether `spec` names a program of the user's, as `command:claude -p` does."""
+    return spec.startswith(f"{_COMMAND}:")
+
+
 def split_spec(spec: str) -> tuple[str, str]:
     """Return provider and model name, e.g. ("openai", "gpt-4o") for `openai/gpt-4o` and for `gpt-4o`.
+
+    A program's provider is `command`, its name the command line.
 
     Raises:
         FatalModelError: LiteLLM knows no such provider, nor a model of that bare name.
     """
+    if is_command(spec):
+        return _COMMAND, spec.removeprefix(f"{_COMMAND}:")
     load_environment_file()
     if not os.environ.get("USE_LITELLM_PROXY"):
         provider, slash, name = spec.partition("/")
@@ -110,6 +122,8 @@ def has_price(entry: Mapping[str, Any] | None) -> bool:
 
 def is_unpriced(spec: str) -> bool:
     """Return whether LiteLLM certainly has no price for a model: it is not in the table, by no way of finding it."""
+    if is_command(spec):
+        return True
     provider, slash, name = spec.partition("/")
     if not slash:
         return spec not in model_table() and not spec.startswith("ft:")

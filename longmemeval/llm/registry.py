@@ -16,7 +16,14 @@ from longmemeval.llm.http.openai_protocol import is_direct, takes_temperature
 from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import OFFLINE_WAY, ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.llm.providers import OPENAI_PROVIDERS, key_in_environment, near_models, split_spec, table_entry
+from longmemeval.llm.providers import (
+    OPENAI_PROVIDERS,
+    is_command,
+    key_in_environment,
+    near_models,
+    split_spec,
+    table_entry,
+)
 
 if TYPE_CHECKING:
     from longmemeval.llm.http.batch_endpoint import BatchEndpoint
@@ -44,18 +51,23 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, accoun
     """Return the chat model that `spec` names, checked as far as possible without a call.
 
     Args:
-        spec: `offline/extractive`, `offline/scripted:FILE`, a control (`offline/refuse`), or a model as LiteLLM names
-            it (`openai/gpt-4o`).
+        spec: `offline/extractive`, `offline/scripted:FILE`, a control (`offline/refuse`), a program
+            (`command:claude -p`), or a model as LiteLLM names it (`openai/gpt-4o`).
         options: ignored by the offline models.
         account: records and limits every attempt; offline models cost nothing.
 
     Raises:
-        FatalModelError: no such provider or model, no key in the environment, a wrong endpoint, or an unknown price
-            together with a limit.
+        FatalModelError: no such provider, model or program, no key in the environment, a wrong endpoint, or an unknown
+            price together with a limit.
         HarnessError: the file of `offline/scripted` cannot be read.
     """
     if is_offline(spec):
         return _load_offline(spec)
+    if is_command(spec):
+        from longmemeval.llm.command import CommandModel
+
+        _account_for(spec, account)
+        return CommandModel(spec, options)
     from longmemeval.llm.http.client import RemoteChatModel
 
     api_key, address = _key_and_address(spec, options)
@@ -68,9 +80,9 @@ def load_forwarded(
     """Return the model that `spec` names, for requests of other programs; see `load_chat_model`.
 
     Raises:
-        FatalModelError: also for an offline model, which answers our own questions only.
+        FatalModelError: also for an offline model or a program, which answers our own questions only.
     """
-    if is_offline(spec):
+    if is_offline(spec) or is_command(spec):
         raise FatalModelError(
             f"{spec} answers questions of this harness, not requests of a memory system",
             fix="Name a model such as openai/gpt-4o-mini, with --api-base for a local endpoint",
@@ -100,10 +112,12 @@ def check_batches(spec: str) -> None:
     """Refuse a model that has no batches.
 
     Raises:
-        FatalModelError: an offline model, or a provider whose batches LiteLLM does not know.
+        FatalModelError: an offline model, a program, or a provider whose batches LiteLLM does not know.
     """
     if is_offline(spec):
         raise FatalModelError(f"{spec} runs locally at no cost; --batch does not apply", fix="Leave out --batch")
+    if is_command(spec):
+        raise FatalModelError(f"{spec} is a program, which has no batches", fix="Leave out --batch")
     from longmemeval.llm.http.batch_endpoint import batch_provider
 
     batch_provider(spec)
@@ -131,6 +145,11 @@ def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | No
     """
     if is_offline(spec):
         return None
+    if is_command(spec):
+        from longmemeval.llm.command import command_words
+
+        command_words(spec)
+        return f"{spec} gets the prompt only, no temperature and no --max-tokens. Its tokens and cost are unknown"
     notes = []
     provider, name = split_spec(spec)
     if table_entry(spec) is None:

@@ -11,6 +11,7 @@ from longmemeval.core.event_loop import in_thread
 from longmemeval.core.text.quantities import official_date
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply
+from longmemeval.llm.thoughts import reasoning_in
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.reading.configuration import NOTE_MAX_TOKENS, ReadingConfiguration, prompt_limit
 from longmemeval.reading.prompts import (
@@ -126,6 +127,7 @@ class Reader:
             dropped=recall.dropped,
             recall_ms=recall.milliseconds,
             latency_ms=sum_latencies(latencies),
+            shown_reasoning=reasoning_in(replies),
         )
         return Reading(answer, tuple(prompts), failure)
 

@@ -17,6 +17,7 @@ from longmemeval.core.text.figures import count_of
 from longmemeval.core.text.words import content_words
 from longmemeval.errors import ContextOverflowError, EmptyReplyError, ModelError, RecallError, nearest
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ToolCall
+from longmemeval.llm.thoughts import reasoning_in
 from longmemeval.llm.tokens import TokenCounter
 from longmemeval.reading.configuration import ReadingConfiguration, Tools, prompt_limit
 from longmemeval.reading.options import HistoryFormat
@@ -303,6 +304,7 @@ class ToolLoop:
             recall_ms=recall.milliseconds + talk.tool_ms,
             latency_ms=sum_latencies(reply.latency_ms for reply in replies),
             tool_steps=tuple(talk.steps),
+            shown_reasoning=reasoning_in(replies),
         )
         return Reading(answer, tuple(talk.prompts), failure)
 

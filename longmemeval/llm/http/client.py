@@ -19,7 +19,8 @@ from longmemeval.llm.http.errors import Breaker, call_with_retries, meaning_of
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest, ToolCall
 from longmemeval.llm.providers import has_price, split_spec, table_entry
-from longmemeval.llm.rates import Permit, TokenEstimate
+from longmemeval.llm.rates import Permit, RateLimiter, TokenEstimate
+from longmemeval.llm.thoughts import split_thoughts
 from longmemeval.llm.tokens import TokenCounter, framing_tokens, token_counter
 from longmemeval.records import Usage
 
@@ -52,16 +53,25 @@ class Answered(Protocol):
 R = TypeVar("R", bound=Answered)
 
 
+class Named(Protocol):
+    """What answers the calls of one model."""
+
+    name: str
+    """The model and its address, for messages."""
+    gate: RateLimiter
+    """Limiter of its calls."""
+
+
 class Caller:
     """Makes the calls of one model, which share the state of the endpoint (`Breaker`).
 
     Args:
-        destination: endpoint of the calls.
+        destination: endpoint of the calls, or the program that answers them.
         options: timeout and retries.
         account: records attempts; None: they are not recorded.
     """
 
-    def __init__(self, spec: str, destination: Destination, options: ModelOptions, account: Account | None) -> None:
+    def __init__(self, spec: str, destination: Named, options: ModelOptions, account: Account | None) -> None:
         self._spec, self._options, self._account = spec, options, account
         self._gate = destination.gate
         self._breaker = Breaker(destination.name, options.give_up_after_s)
@@ -199,6 +209,10 @@ class _ToolCall(Struct, frozen=True):
 class _Message(Struct, frozen=True):
     content: str | None = None
     tool_calls: tuple[_ToolCall, ...] | None = None
+    reasoning_content: Any = None
+    """Reasoning as DeepSeek, vLLM, llama.cpp and LiteLLM name it."""
+    reasoning: Any = None
+    """The same as OpenRouter, Ollama and newer servers of vLLM name it."""
 
 
 class _Choice(Struct, frozen=True):
@@ -325,13 +339,19 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
     tokens = completion.usage or _Tokens()
     served = without_secrets(completion.model or "")
     # JSON can encode half of a surrogate pair, which no file and no request can contain.
-    content = _HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", choice.message.content or "")
+    message = choice.message
+    apart = (part for part in (message.reasoning_content, message.reasoning) if isinstance(part, str) and part)
+    content, thoughts = (
+        _HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", part) for part in (message.content or "", next(apart, ""))
+    )
     # A server may echo what it was sent, headers included.
-    text = without_secrets(content)
+    whole, given = without_secrets(content), without_secrets(thoughts)
+    text, reasoning = split_thoughts(whole, given)
     return ChatReply(
         text=text,
-        redacted=text != content,
-        tool_calls=tuple(_tool_call(number, call) for number, call in enumerate(choice.message.tool_calls or ())),
+        reasoning=reasoning,
+        redacted=(whole, given) != (content, thoughts),
+        tool_calls=tuple(_tool_call(number, call) for number, call in enumerate(message.tool_calls or ())),
         finish_reason=choice.finish_reason or "",
         usage=Usage.of_call(tokens.prompt_tokens or 0, tokens.completion_tokens or 0, cost),
         # LiteLLM puts the provider before the name the server sent, for all but `openai`.

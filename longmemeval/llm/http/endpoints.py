@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 from longmemeval.core.secrets.redaction import public_url, split_address
 from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
-from longmemeval.llm.providers import OPENAI_PROVIDERS, split_spec
+from longmemeval.llm.providers import OPENAI_PROVIDERS, is_command, split_spec
 
 OWN_ENDPOINT = "provider's own"
 """Address of a model whose calls are not redirected."""
@@ -29,9 +29,13 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 def endpoint(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
     """Return the address that `--api-base` or the environment redirects a model's calls to; None if neither does.
 
+    A program has none.
+
     Raises:
         FatalModelError: LiteLLM knows no such provider, or the address is invalid.
     """
+    if is_command(spec):
+        return None
     if options.api_base is not None:
         check_endpoint(options.api_base)
         return options.api_base
@@ -46,12 +50,12 @@ def served_at(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
     """Return a model's address without user, password and query; `OWN_ENDPOINT` for its provider's own.
 
     Args:
-        spec: the model; for an offline model the result is None.
+        spec: the model; for an offline model and a program the result is None.
 
     Raises:
         FatalModelError: LiteLLM knows no such provider, or the address is invalid.
     """
-    if is_offline(spec):
+    if is_offline(spec) or is_command(spec):
         return None
     base = endpoint(spec, options)
     if base is None:

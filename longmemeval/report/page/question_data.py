@@ -188,13 +188,13 @@ class _Listing:
         self._table = table
         self._haystack_id = haystack_id
         self._history = history
-        self._full = full
+        self.full = full
         self._seen: dict[str, None] = {}
 
     def listed(self, message_ids: Sequence[str], room: int) -> Listed:
         ids = list(dict.fromkeys(message_ids))
         self._seen.update(dict.fromkeys(filter(self._is_evidence, ids)))
-        if self._full or len(ids) <= room:
+        if self.full or len(ids) <= room:
             return Listed(tuple(map(self._number, ids)))
         left = room - sum(map(self._is_evidence, ids))
         shown = []
@@ -270,7 +270,7 @@ class _RunFiles:
 
     def detail(self, question_id: str, listing: _Listing, answer_limit: int | None) -> RunDetail:
         verdicts = tuple(
-            _verdict(judge, judged[question_id], answer_limit)
+            _verdict(judge, judged[question_id], answer_limit, full=listing.full)
             for judge, judged in self._judgements.items()
             if question_id in judged
         )
@@ -289,10 +289,11 @@ class _RunFiles:
             latency_ms=None if answer.total_ms is None else round(answer.total_ms, 1),
             error=answer.error and without_places(answer.error),
             notes=tuple(map(without_places, answer.notes)),
+            reasoning=answer.reasoning if listing.full else "",
         )
 
 
-def _verdict(judge: int, judgement: Judgement, limit: int | None) -> Verdict:
+def _verdict(judge: int, judgement: Judgement, limit: int | None, *, full: bool) -> Verdict:
     return Verdict(
         judge=judge,
         label=judgement.label,
@@ -300,4 +301,5 @@ def _verdict(judge: int, judgement: Judgement, limit: int | None) -> Verdict:
         score=None if judgement.score is None else credit(judgement),
         votes=judgement.votes,
         error=judgement.error and without_places(judgement.error),
+        reasoning=judgement.reasoning if full else "",
     )

@@ -95,6 +95,8 @@ class Verdict(Struct, frozen=True, omit_defaults=True):
     score: float | None = None
     votes: tuple[str, ...] = ()
     error: str = ""
+    reasoning: str = ""
+    """Reasoning before the reply; only where nothing is left out."""
 
 
 class RunDetail(Struct, frozen=True, omit_defaults=True):
@@ -116,6 +118,8 @@ class RunDetail(Struct, frozen=True, omit_defaults=True):
     """Milliseconds of recall and model calls together."""
     error: str = ""
     notes: tuple[str, ...] = ()
+    reasoning: str = ""
+    """Reasoning before the answer; only where nothing is left out."""
 
 
 class QuestionDetail(Struct, frozen=True, omit_defaults=True):

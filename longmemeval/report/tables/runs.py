@@ -122,7 +122,9 @@ def usage_share(usage: Usage, haystacks: int, messages: int) -> str:
     tokens, cost = usage.prompt_tokens + usage.completion_tokens, cost_of(usage)
     shares = (("haystack", haystacks), ("1,000 messages", messages / 1000))
     shown = (
-        f"{tokens / count:,.0f} tokens and {cost_text(cost, 1 / count)} per {name}" for name, count in shares if count
+        f"{f'{tokens / of:,.0f}' if usage.has_tokens else UNKNOWN} tokens and {cost_text(cost, 1 / of)} per {name}"
+        for name, of in shares
+        if of
     )
     return ", ".join(shown)
 
@@ -134,10 +136,8 @@ def usage_line(usage: Usage) -> str:
     if usage.unpriced_calls:
         unpriced = count_of(usage.unpriced_calls, "call")
         price = f"at least {price}, {unpriced} without a known price" if usage.cost_usd else "cost unknown"
-    return (
-        f"{count_of(usage.calls, 'call')}{cached}, {usage.prompt_tokens:,} prompt and "
-        f"{usage.completion_tokens:,} completion tokens, {price}"
-    )
+    tokens = f"{usage.prompt_tokens:,} prompt and {usage.completion_tokens:,} completion tokens"
+    return f"{count_of(usage.calls, 'call')}{cached}, {tokens if usage.has_tokens else 'tokens unknown'}, {price}"
 
 
 # Show the cost and latency of runs, as tables and in sentences.

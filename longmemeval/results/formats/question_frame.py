@@ -196,9 +196,9 @@ _SENT = (
     ),
     _answer_column(
         "completion_tokens",
-        lambda answer: answer.usage.completion_tokens,
+        lambda answer: answer.usage.completion_tokens if answer.usage.has_tokens else None,
         "integer",
-        "Tokens of the replies, as the model reports them",
+        "Tokens of the replies, as the model reports them; empty: unknown",
     ),
     _answer_column("cost_usd", _cost, "number", "US dollars for the answer; empty: unknown"),
     _answer_column("latency_ms", lambda answer: answer.latency_ms, "number", "Milliseconds in model calls"),

@@ -114,7 +114,8 @@ def cost_of(usage: Usage | None) -> Cost:
     if usage is None:
         return Cost(None)
     calls, cached, prompt, completion, known, unpriced = structs.astuple(usage)
-    return Cost(usage.dollars, known, calls, cached, prompt, completion, unpriced)
+    cost = Cost(usage.dollars, known, calls, cached, prompt, completion, unpriced)
+    return cost if usage.has_tokens else structs.replace(cost, prompt_tokens=None, completion_tokens=None)
 
 
 def run_costs(
@@ -144,8 +145,13 @@ def costs_of(
 
 
 def sum_costs(parts: Sequence[Cost]) -> Cost:
-    """Return the sum of the known costs; its dollars, and its calls without a price, are None unless all are known."""
+    """Return the sum of the known costs; its dollars, and its calls without a price, are None unless all are known.
+
+    So are its tokens if a part has calls of unknown tokens.
+    """
     known = cost_of(sum((usage for cost in parts if (usage := cost.usage)), Usage()))
+    if any(cost.calls is not None and cost.prompt_tokens is None for cost in parts):
+        known = structs.replace(known, prompt_tokens=None, completion_tokens=None)
     whole = all(cost.unpriced_calls is not None for cost in parts)
     return known if whole else structs.replace(known, usd=None, unpriced_calls=None)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
+from longmemeval.core import guard
 from longmemeval.core.secrets.parameters import public_words
 from longmemeval.core.secrets.redaction import redact
 from longmemeval.memory.external.messages import Fault, Progress
-from longmemeval.memory.external.transports import guard
 from longmemeval.memory.external.transports.transport import LARGEST_MESSAGE, OnProgress, ServiceError, raise_fault
 
 # Measure the peak memory of a child and all processes it started, as the system reports it for each.

@@ -1,4 +1,4 @@
-"""End the children of memories after the command that started them has ended, however it ended.
+"""End the programs that memories and models run after the command that started them has ended, however it ended.
 
 A command that is killed cannot end its children, and a child that is stuck in a call does not notice that its standard
 input has closed. So each process with children starts this file as one more child, with a pipe between them. Through
@@ -156,7 +156,7 @@ def main() -> None:
         listed = ", ".join(left)
         with suppress(OSError):
             sys.stderr.write(
-                f"These processes, started by a memory, are still running: {listed}. End them with kill -9.\n"
+                f"These processes, started by a memory or as a model, are still running: {listed}. End them with kill -9.\n"
             )
             sys.stderr.flush()
 
