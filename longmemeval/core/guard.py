@@ -156,7 +156,7 @@ def main() -> None:
         listed = ", ".join(left)
         with suppress(OSError):
             sys.stderr.write(
-                f"These processes, started by a memory or as a model, are still running: {listed}. End them with kill -9.\n"
+                f"These processes of a memory or model are still running: {listed}. End them with kill -9.\n"
             )
             sys.stderr.flush()
 

@@ -27,6 +27,8 @@ _PROMPT = "{prompt}"
 """Place of the prompt among the words of a command; without it, the prompt goes to standard input."""
 _SHOWN_LOG = 500
 """Last characters of standard error that an error shows."""
+_FIRST_FAILURES = 3
+"""Failures after which a program that has never replied is not started again."""
 _ENDING_S = 2.0
 """Seconds allowed for a killed program to end."""
 
@@ -77,6 +79,8 @@ class CommandModel:
         self.spec = self.name = spec
         self.gate = gate_for(spec, "", "", options.rates)
         self._words = command_words(spec)
+        self._first_failures = 0
+        self._has_replied = False
         self._caller = Caller(spec, self, options, None)
 
     async def complete(self, request: ChatRequest) -> ChatReply:
@@ -85,7 +89,7 @@ class CommandModel:
         Raises:
             TransientModelError: every start failed, by its exit code or the time limit.
             ModelError: the prompt cannot be passed on.
-            FatalModelError: the program cannot be started.
+            FatalModelError: the program cannot be started, or its first starts all failed.
             EndpointDownError: no start has succeeded for too long.
         """
         if request.tools:
@@ -104,7 +108,12 @@ class CommandModel:
             log = redact(logged.decode(errors="replace")).strip()[-_SHOWN_LOG:]
             # Programs such as `claude -p` say on standard output what is wrong.
             log = log or redact(said.decode(errors="replace")).strip()[-_SHOWN_LOG:]
-            raise TransientModelError(f"The program {how}{f': {log}' if log else ''}", where=self.spec)
+            what = f"The program {how}{f': {log}' if log else ''}"
+            self._first_failures += not self._has_replied
+            if self._first_failures >= _FIRST_FAILURES and not self._has_replied:
+                raise FatalModelError(what, where=self.spec, fix="Try the command by itself, then rerun this one")
+            raise TransientModelError(what, where=self.spec)
+        self._has_replied = True
         content = said.decode(errors="replace").strip()
         whole = without_secrets(content)
         text, reasoning = split_thoughts(whole)

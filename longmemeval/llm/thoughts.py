@@ -38,7 +38,8 @@ def split_thoughts(text: str, given: str = "") -> tuple[str, str]:
         given: reasoning that the server has sent apart, as `reasoning_content`.
     """
     said, thoughts = _split(text)
-    return said, "\n\n".join(part for part in (given.strip(), _TAG.sub("", thoughts).strip()) if part)
+    reasoning = "\n\n".join(part for part in (given.strip(), _TAG.sub("", thoughts).strip()) if part)
+    return said.strip() if reasoning else said, reasoning
 
 
 def _split(text: str) -> tuple[str, str]:

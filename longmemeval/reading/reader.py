@@ -85,9 +85,8 @@ class Reader:
         known = None  # It refers to the fixture, which is not needed while waiting for replies.
         if preparation.abstention:
             return Reading(preparation.abstention, ())
-        shown: tuple[RecalledItem, ...] = ()
         failure: ModelError | None = None
-        hypothesis, finish_reason, prompt_sha256, prompt_tokens = "", "", "", 0
+        hypothesis, finish_reason, prompt_sha256, prompt_tokens, shown = "", "", "", 0, tuple[RecalledItem, ...]()
         try:
             if preparation.failure:
                 raise preparation.failure

@@ -167,7 +167,8 @@ def hostile_run(path: Path) -> Folders:
         credits: dict[str, Credit] = dict.fromkeys(ids, label)
         settings = memory(HOSTILE + run_id, model={"spec": HOSTILE}, embedder={"spec": HOSTILE})
         folder = full_run(dataset, folders, run_id, credits, recall=shown, cut=kept_out, settings=settings)
-        replace_answers(folder, lambda name: Answer(name, HOSTILE, "ok", shown, kept_out, notes=(HOSTILE,)))
+        said = Answer("", HOSTILE, "ok", shown, kept_out, notes=(HOSTILE,), shown_reasoning=HOSTILE)
+        replace_answers(folder, lambda name, said=said: msgspec.structs.replace(said, question_id=name))
         grade(dataset, folders, run_id, credits)
     return folders
 

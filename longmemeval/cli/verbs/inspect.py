@@ -24,9 +24,10 @@ EXAMPLE = "longmemeval inspect smp_4ea7 -m hybrid"
 def inspect(
     identifier: Annotated[str, Flag(metavar="ID", help="Question or haystack id.", argument=True)],
     parameters: shared.Parameters,
-    places: shared.PreparedPlaces,
+    places: shared.Places,
     dataset: shared.DatasetName = "sample",
     memory: Annotated[list[str] | None, shared.memory_option("Memory whose recall to show; repeatable.")] = None,
+    run: Annotated[list[str] | None, Flag(WHAT, "RUN", "Run whose answer and reasoning to show; repeatable.")] = None,
     session: Annotated[str | None, Flag(WHAT, "ID", "Id of a session to show in full.")] = None,
     everything: Annotated[bool, Flag(OUTPUT, help="Show sessions and stored parts too.", name="--all")] = False,
     with_gold: Annotated[bool, Flag(OUTPUT, help="Show the gold answer and its evidence too.", name="--gold")] = False,
@@ -49,7 +50,8 @@ def inspect(
     if overrides and not memory:
         again = command_line("inspect", identifier, "--memory", "hybrid", *option_words("--set", overrides))
         raise HarnessError("Parameters need a memory to change", fix=f"Name it: `{again}`")
-    configurations = [resolve_configuration(name, overrides) for name in memory or MEMORIES.built_in]
+    names = memory or ([] if run else MEMORIES.built_in)
+    configurations = [resolve_configuration(name, overrides) for name in names]
     data = load_dataset(dataset, folders.data_dir)
     if vectors:
         for row in pipeline.stored_vectors(data, identifier, configurations, preparation=prepared, folders=folders):
@@ -63,6 +65,7 @@ def inspect(
         folders=folders,
         query_model=question_analysis.QueryModel(query_model, ModelOptions(api_base=api_base)) if query_model else None,
         with_gold=with_gold,
+        runs=run or (),
     )
     if as_json:
         print_json(inspection)
@@ -71,16 +74,17 @@ def inspect(
         _show_session(inspection, session)
         return
     _show_questions(inspection)
+    _show_answers(inspection)
     if memory is not None:
         _show_recalls(inspection)
-    else:
+    elif run is None:
         _show_recall_table(inspection)
     if everything:
         _show_sessions(inspection)
         _show_stored(inspection)
     elif not inspection.stored:
         out.print("Not prepared yet.")
-    if memory is None and not everything:
+    if memory is None and run is None and not everything:
         words = ["inspect", identifier, *([] if dataset == "sample" else ["--dataset", dataset])]
         out.next(
             (command_line(*words, "--memory", "hybrid", places=places), "all that one memory retrieves"),
@@ -98,6 +102,22 @@ def _show_questions(inspection: "Inspection") -> None:
         evidence = ", ".join(answer.evidence_sessions) or "none"
         out.print(f"[bold]Answer[/] ({printable(answer.question_type)}): {printable(answer.answer)}")
         out.print(f"[bold]Evidence[/]: {printable(evidence)}")
+
+
+def _show_answers(inspection: "Inspection") -> None:
+    for answer in inspection.runs:
+        out.print(f"[bold]{printable(answer.run)}[/]: {printable(answer.hypothesis or answer.error)}")
+        _show_reasoning("Reasoning (not judged)", answer.reasoning)
+        for said in answer.judgements:
+            label = "not evaluated" if said.label is None else "right" if said.label else "wrong"
+            reply = said.raw if said.label is not None else said.error or said.raw
+            out.print(f"[bold]{printable(said.judge_id)}[/]: {label}: {printable(reply)}")
+            _show_reasoning("Reasoning of the judge", said.reasoning)
+
+
+def _show_reasoning(title: str, text: str) -> None:
+    if text:
+        out.print(f"[dim]{title}:[/] {printable(text)}")
 
 
 def _show_sessions(inspection: "Inspection") -> None:

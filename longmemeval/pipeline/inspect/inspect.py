@@ -13,6 +13,7 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.built_in.presets import gold_for
 from longmemeval.memory.configuration import MemoryConfiguration, known_parts, parts_of
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.pipeline.inspect.answered import RunAnswer, run_answer
 from longmemeval.pipeline.inspect.recalling import Recalled, Recaller, questions_on, recall_or_problem
 from longmemeval.pipeline.run.question_analysis import QueryModel
 from longmemeval.records import PartInfo, Question, Session
@@ -52,6 +53,8 @@ class Inspection(Struct, frozen=True, omit_defaults=True):
     """The recalls for the first of `questions`."""
     answers: tuple[GoldAnswer, ...] = ()
     """The gold answers; only on request."""
+    runs: tuple[RunAnswer, ...] = ()
+    """The answers of runs to the first of `questions`; only on request."""
 
     def sessions_of(self, session_id: str) -> list[Session]:
         """Return the sessions of that id: one, unless the data has the id twice.
@@ -75,6 +78,7 @@ def inspect(
     folders: Folders,
     query_model: QueryModel | None = None,
     with_gold: bool = False,
+    runs: Sequence[str] = (),
 ) -> Inspection:
     """Look at one question or haystack.
 
@@ -84,9 +88,10 @@ def inspect(
         preparation: the name of the preparation whose fixture the recall reads.
         query_model: analyses the question for configurations that use a chat model for it.
         with_gold: True to show the gold answers.
+        runs: runs whose answers are shown.
 
     Raises:
-        HarnessError: the dataset has no such question or haystack.
+        HarnessError: the dataset has no such question or haystack, or a run no answer to it.
     """
     questions = questions_on(dataset, identifier)
     haystack = dataset.haystack(questions[0].haystack_id)
@@ -108,6 +113,7 @@ def inspect(
         stored=tuple(_stored(dataset.name, haystack.haystack_id, folders, configurations)),
         recalled=tuple(recalled),
         answers=tuple(_gold(dataset, question) for question in questions) if with_gold else (),
+        runs=tuple(run_answer(folders.results_dir, run, questions[0].question_id) for run in runs),
     )
 
 
