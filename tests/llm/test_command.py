@@ -12,9 +12,9 @@ import pytest
 from longmemeval import settings
 from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.errors import FatalModelError, HarnessError, TransientModelError
-from longmemeval.llm.costs import Account, SpendingLimit, price
+from longmemeval.llm.costs import Account, price
 from longmemeval.llm.http.endpoints import served_at
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest, LimitedChatModel
 from longmemeval.llm.registry import check_batches, is_priced, load_chat_model, load_forwarded, model_warning
 from longmemeval.llm.tokens import context_window, token_counter
@@ -33,7 +33,7 @@ def program(folder: Path, script: str, name: str = "reply.py") -> str:
 
 def ask(spec: str, *texts: str, timeout_s: float = 20.0, max_attempts: int = 2) -> ChatReply:
     options = ModelOptions(timeout_s=timeout_s, max_attempts=max_attempts, max_wait_s=0.02)
-    messages = tuple(ChatMessage(role, text) for role, text in zip(("user", "assistant", "user"), texts, strict=False))
+    messages = tuple(ChatMessage("assistant" if place % 2 else "user", text) for place, text in enumerate(texts))
     return asyncio.run(load_chat_model(spec, options).complete(ChatRequest(messages, max_tokens=5)))
 
 

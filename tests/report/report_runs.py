@@ -1,6 +1,7 @@
 """Graded runs with everything a report can show: recalled and cut messages, prompts, costs, several judges."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,10 @@ def _dataset(path: Path) -> Dataset:
     return LongMemEvalDataset(write_dataset(path, *records, colour_record(11, question_id="q11_abs")))
 
 
+def _answer_to(said: Answer, question_id: str) -> Answer:
+    return msgspec.structs.replace(said, question_id=question_id)
+
+
 def hostile_run(path: Path) -> Folders:
     """Two questions whose every text is `HOSTILE`, session ids, memory and model included."""
     sessions = [
@@ -168,7 +173,7 @@ def hostile_run(path: Path) -> Folders:
         settings = memory(HOSTILE + run_id, model={"spec": HOSTILE}, embedder={"spec": HOSTILE})
         folder = full_run(dataset, folders, run_id, credits, recall=shown, cut=kept_out, settings=settings)
         said = Answer("", HOSTILE, "ok", shown, kept_out, notes=(HOSTILE,), shown_reasoning=HOSTILE)
-        replace_answers(folder, lambda name, said=said: msgspec.structs.replace(said, question_id=name))
+        replace_answers(folder, partial(_answer_to, said))
         grade(dataset, folders, run_id, credits)
     return folders
 
