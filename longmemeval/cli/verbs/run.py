@@ -67,7 +67,7 @@ def run(
     *,
     dataset: Annotated[str | None, shared.dataset_option("Dataset: a catalogue name or a file.")] = None,
     memory: Annotated[str | None, shared.memory_option("Preset, module:Class, process:COMMAND, URL or YAML.")] = None,
-    model: Annotated[str | None, Flag(MODEL, "MODEL", "Model, such as openai/gpt-4o; see docs/models.md.")] = None,
+    model: Annotated[str | None, Flag(MODEL, "MODEL", "Model: openai/gpt-4o, offline/extractive, command:PROGRAM.")] = None,
     again: LikeAnother,
     parameters: shared.Parameters,
     selection: Selection,
