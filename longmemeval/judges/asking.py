@@ -70,6 +70,7 @@ async def ask(
         usage=reply.usage,
         attempts=reply.attempts,
         latency_ms=reply.latency_ms,
+        asked=reply.asked,
         error=f"The judge's reply {fault} (finish reason: {reply.finish_reason})" if label is None else "",
     )
 

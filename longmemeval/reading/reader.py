@@ -41,7 +41,7 @@ from longmemeval.reading.tool_loop import (
     note_item,
     threads_of,
 )
-from longmemeval.records import Answer, Question, Recall, RecalledItem, slowest, sum_latencies, usage_of
+from longmemeval.records import Answer, Question, Recall, RecalledItem, asked_of, slowest, sum_latencies, usage_of
 
 ABSTENTION = "I don't know: the information is not mentioned in the conversation."
 """Answer given without a call if the recall is too weak; every judge here treats it as abstaining."""
@@ -126,6 +126,7 @@ class Reader:
             dropped=recall.dropped,
             recall_ms=recall.milliseconds,
             latency_ms=sum_latencies(latencies),
+            asked=asked_of(replies),
         )
         return Reading(answer, tuple(prompts), failure)
 

@@ -48,7 +48,7 @@ from longmemeval.judges.offline.rules import Verdict
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
-from longmemeval.records import Gold, Judgement, Question, sum_latencies, usage_of
+from longmemeval.records import Gold, Judgement, Question, asked_of, sum_latencies, usage_of
 
 Credit = Literal["official-code", "paper"]
 
@@ -295,6 +295,7 @@ class BeamJudge:
             attempts=sum(reply.attempts for reply in received),
             latency_ms=sum_latencies(reply.latency_ms for reply in received),
             error=result.reason,
+            asked=asked_of(received),
         )
 
     async def _ordered(

@@ -94,6 +94,7 @@ def run(
     """
     from msgspec import structs
 
+    from longmemeval.llm.options import GENERATION
     from longmemeval.llm.registry import model_warning
     from longmemeval.pipeline.run.like import run_like
     from longmemeval.pipeline.run.plan import RunOptions, plan_run
@@ -118,8 +119,8 @@ def run(
             options=RunOptions(**structs.asdict(options), batch=batch.options()),
             folders=folders,
         )
-    api_base = plan.options.model_options.api_base
-    model_options = structs.replace(rates.on(options.model_options, folders), api_base=api_base)
+    planned = {name: getattr(plan.options.model_options, name) for name in ("api_base", *GENERATION)}
+    model_options = structs.replace(rates.on(options.model_options, folders), **planned)
     if warning := model_warning(plan.model, model_options):
         err.print(f"Note: {printable(warning)}.")
     default_id = default_run_id(folders.results_dir, plan.dataset.name, plan.configuration.name, plan.model)

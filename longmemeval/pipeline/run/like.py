@@ -16,7 +16,7 @@ from longmemeval.core.options import from_record
 from longmemeval.core.text.words import differences
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FixtureError, HarnessError, nearest
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.options import ModelOptions, generation_of
 from longmemeval.memory.configuration import configuration_of
 from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
@@ -73,7 +73,9 @@ def run_like(
     options = RunOptions(
         reading=_reading(settings, manifest.templates, source),
         prepared=settings.preparation or "default",
-        model_options=ModelOptions(api_base=settings.model.api_base or None),
+        model_options=ModelOptions(
+            api_base=settings.model.api_base or None, **generation_of(settings.model.options or {})
+        ),
         query_model=settings.query_model.spec if settings.query_model else None,
         protocol="official" if protocol else "standard",
         protocol_texts=texts,
@@ -94,6 +96,10 @@ def run_like(
         options=options,
         folders=folders,
     )
+    temperature = settings.model.temperature
+    if temperature is not None and temperature != planned.reading.temperature:
+        warmer = structs.replace(options.model_options, temperature=float(temperature))
+        planned = planned.with_options(model_options=warmer)
     _check_prepared(planned, manifest)
     return planned
 

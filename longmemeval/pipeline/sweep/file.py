@@ -27,7 +27,7 @@ from longmemeval.core.text_files import Location, YamlText, field_path, load_yam
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.offline import LAST_SESSION, PARROT, REFUSE
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.options import GENERATION, ModelOptions
 from longmemeval.memory.configuration import (
     MEMORIES,
     MemoryConfiguration,
@@ -137,7 +137,7 @@ class MemoryEntry(_Entry):
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
 
 
-@_with_options(ModelOptions, "api_base", "timeout_s", "max_attempts")
+@_with_options(ModelOptions, "api_base", "timeout_s", "max_attempts", *GENERATION)
 class ModelEntry(_Entry):
     """An answering model."""
 
