@@ -321,13 +321,14 @@ class RemoteChatModel:
     async def _response(self, planned: Mapping[str, Any], seconds: float) -> tuple[Response, Completion]:
         """Send parameters without those that the server refuses."""
         while True:
-            sent = self._refusals.applied(planned)
+            sent, exact = self._refusals.applied(planned), self._refusals.exact
             try:
-                response = await self._way.send(sent, seconds, self._refusals.exact)
+                response = await self._way.send(sent, seconds, exact)
                 return response, response.read(Completion)
             except Exception as error:
                 # The cause is omitted on purpose: its traceback may print the key.
-                if not self._refusals.learn(error, sent) or self._refusals.applied(planned) == sent:
+                has_learnt = self._refusals.learn(error, sent)
+                if not has_learnt or (self._refusals.applied(planned), self._refusals.exact) == (sent, exact):
                     raise meaning_of(error, self._destination.name) from None
 
 

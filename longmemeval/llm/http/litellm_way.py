@@ -48,6 +48,8 @@ class LiteLLMWay:
         # LiteLLM's own timeout limits the gap between two bytes; a gateway that sends blanks to keep the
         # connection open would never exceed it.
         allowed = [name for name in self._allowed if name in sent]
+        if "max_tokens" in exact and "max_tokens" in sent:  # LiteLLM would rename it again.
+            sent["extra_body"] = {"max_tokens": sent.pop("max_tokens")} | sent.get("extra_body", {})
         if exact:  # What LiteLLM can translate, it translates; the rest is not dropped silently.
             provider, name = split_spec(self._spec)
             known = litellm.get_supported_openai_params(model=name, custom_llm_provider=provider) or ()
