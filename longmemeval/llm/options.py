@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct, structs
 
-from longmemeval.core.arguments import Options
+from longmemeval.core.arguments import Options, check_fields
 from longmemeval.core.defaults import GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
 from longmemeval.core.options import LIMITS, MODEL, Flag
 from longmemeval.core.secrets.redaction import fault_of, public_url, register_address
@@ -137,6 +137,19 @@ class ModelOptions(Options, frozen=True):
     def calls(self) -> "ModelOptions":
         """The options that decide replies alone."""
         return ModelOptions(**{name: getattr(self, name) for name in GENERATION})
+
+    def deciding(self, given: Mapping[str, Any]) -> "ModelOptions":
+        """Return the options with others of those that decide replies, as a file gives them.
+
+        Raises:
+            HarnessError: one is unknown, or has the wrong type.
+        """
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+        }
+        chosen = ModelOptions(**values)
+        check_fields(chosen)
+        return structs.replace(self, **{name: getattr(chosen, name) for name in GENERATION})
 
     @property
     def connection(self) -> "ModelOptions":

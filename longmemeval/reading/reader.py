@@ -70,8 +70,7 @@ class Reader:
     ) -> Reading:
         """Answer `question` from `recall`.
 
-        A call that fails for good, or whose reply is empty, gives an Answer with status `error`; only errors that
-        affect all questions are raised, such as a FatalModelError.
+        A failed call or an empty reply gives an Answer with status `error`; errors that affect all are raised.
 
         Args:
             known: called in the work thread for the token counts of the items; if it returns None, they are counted.

@@ -153,6 +153,11 @@ class ReadingEntry(_Entry):
     name: str | None = None
 
 
+@_with_options(ModelOptions, *GENERATION)
+class JudgeOptionsSection(_Section):
+    """Options for the calls of every judge that is a chat model."""
+
+
 @_with_options(ModelOptions, "api_base", "give_up_after_s")
 @_with_options(EvaluateOptions, "votes", "concurrency")
 class SweepFile(_Section):
@@ -170,6 +175,7 @@ class SweepFile(_Section):
     controls: bool = False
     """True if the controls are run too, once each and with the first reading."""
     judges: list[str] = []
+    judge_options: JudgeOptionsSection = JudgeOptionsSection()
     holdout: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of haystacks held out: the best configuration is chosen without them and reported on them; None: none."""
     repeat: PositiveInt = 1

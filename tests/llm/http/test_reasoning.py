@@ -41,7 +41,7 @@ def replies(server: ModelServer, spec: str, count: int = 1, **options: Any) -> l
     return asyncio.run(ask())
 
 
-def limits(server: ModelServer) -> list[int]:
+def limits(server: ModelServer) -> list[Any]:
     sent = [request.body for request in server.chat_requests]
     return [body.get("max_completion_tokens", body.get("max_tokens")) for body in sent]
 
@@ -52,7 +52,8 @@ def limits(server: ModelServer) -> list[int]:
 def test_an_effort_makes_room(server: ReasoningServer, effort: str, limit: int, reasoned: int) -> None:
     (reply,) = replies(server, "openai/my-gpt5", reasoning_effort=effort)
     assert (reply.text, reply.attempts) == ("yes", 1)
-    assert reply.asked and (reply.asked.max_tokens, reply.asked.reasoning_tokens) == (limit, reasoned)
+    assert reply.asked
+    assert (reply.asked.max_tokens, reply.asked.reasoning_tokens) == (limit, reasoned)
     assert limits(server) == [limit]
     assert server.chat_requests[0].body["reasoning_effort"] == effort
 
@@ -72,7 +73,8 @@ def test_an_alias_is_asked_once_more_with_room(server: ReasoningServer, tells: b
     server.tells = tells
     first, second = replies(server, "openai/my-alias", 2)
     assert (first.text, first.attempts, first.usage.calls) == ("yes", 2, 2)
-    assert first.asked and first.asked.max_tokens == 16394
+    assert first.asked
+    assert first.asked.max_tokens == 16394
     assert second.text == "yes"
     # A server that tells of its reasoning is asked with room from then on.
     assert limits(server) == [10, 16394, 16394] if tells else [10, 16394, 10, 16394]
@@ -175,7 +177,8 @@ def test_what_is_refused_is_left_out_once(
     told = [record.getMessage() for record in caplog.records if record.name.startswith("longmemeval")]
     assert len(told) == len(refusals)
     for reply in asked:
-        assert reply.asked and len(reply.asked.deviations) == len(notes)
+        assert reply.asked
+        assert len(reply.asked.deviations) == len(notes)
         assert all(f"refuses {name}:" in note for name, note in zip(notes, reply.asked.deviations, strict=True))
     if notes == ("the system role",):
         assert last["messages"] == [{"role": "user", "content": "Be short.\n\nYes or no?"}]
@@ -189,7 +192,8 @@ def test_what_the_user_asked_for_is_not_left_out(field: str) -> None:
         )
         flag = field.replace("_", "-")
         with pytest.raises(FatalModelError, match=f"Leave out --{flag}"):
-            replies(server, "openai/local", **{field: 0.5 if field == "temperature" else "high"})
+            chosen: dict[str, Any] = {field: 0.5 if field == "temperature" else "high"}
+            replies(server, "openai/local", **chosen)
 
 
 def test_another_refusal_stays_one() -> None:
