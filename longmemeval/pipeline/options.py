@@ -105,7 +105,7 @@ def _with_connection(values: object) -> object:
 # Options of answering that a command line can give.
 
 Protocol = Literal["standard", "official"]
-Prepared = Annotated[str, Flag(WHAT, "NAME", "Name of the preparation to read.")]
+Prepared = Annotated[str, Flag(metavar="NAME", help="Name of the preparation to read.")]
 RunId = Annotated[str | None, Flag(OUTPUT, "RUN", "Name of the run; an unfinished one continues.")]
 
 

@@ -191,8 +191,8 @@ def test_what_the_user_asked_for_is_not_left_out(field: str) -> None:
             Refusal(400, f"Unsupported parameter: '{field}'", param=field) if field in body else {}
         )
         flag = field.replace("_", "-")
+        chosen: dict[str, Any] = {field: 0.5 if field == "temperature" else "high"}
         with pytest.raises(FatalModelError, match=f"Leave out --{flag}"):
-            chosen: dict[str, Any] = {field: 0.5 if field == "temperature" else "high"}
             replies(server, "openai/local", **chosen)
 
 
