@@ -179,6 +179,32 @@ class Usage(Struct, frozen=True, gc=False):
         return Usage(ceil(calls), ceil(cached), *tokens, self.cost_usd * share, ceil(unpriced))
 
 
+class Asked(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a call sent besides what its settings say, and what the model spent before its visible reply."""
+
+    max_tokens: int = 0
+    """The limit that was sent, if there was room for reasoning in it; 0: that of the visible reply."""
+    reasoning_tokens: int = 0
+    """Tokens of reasoning, by the server's count; they are among the completion tokens."""
+    deviations: tuple[str, ...] = ()
+    """What the server refused, and was sent otherwise or not at all."""
+
+
+class _Asking(Protocol):
+    @property
+    def asked(self) -> Asked | UnsetType: ...
+
+
+def asked_of(calls: Iterable[_Asking]) -> Asked | UnsetType:
+    """Return how several calls were asked, together: the widest limit, all reasoning, every deviation once."""
+    found = [call.asked for call in calls if call.asked]
+    if not found:
+        return UNSET
+    deviations = dict.fromkeys(note for asked in found for note in asked.deviations)
+    limit, reasoned = max(asked.max_tokens for asked in found), sum(asked.reasoning_tokens for asked in found)
+    return Asked(limit, reasoned, tuple(deviations))
+
+
 class _Paid(Protocol):
     @property
     def usage(self) -> Usage: ...
@@ -255,6 +281,9 @@ class Answer(Struct, frozen=True, gc=False):
         """Reasoning that the model wrote before its answer or sent apart; never judged."""
         return self.shown_reasoning or ""
 
+    asked: Asked | UnsetType = UNSET
+    """How the calls were asked; absent if as the settings say."""
+
     @property
     def steps(self) -> tuple[ToolStep, ...]:
         """Tool calls of the model, in order; empty if the reading has no tools."""
@@ -295,6 +324,9 @@ class Judgement(Struct, frozen=True, gc=False):
     def reasoning(self) -> str:
         """Reasoning that the judge wrote before its reply or sent apart; no verdict is read in it."""
         return self.shown_reasoning or ""
+
+    asked: Asked | UnsetType = UNSET
+    """How the judge was asked; absent if as its identity says."""
 
 
 class DatasetIdentity(Struct, frozen=True):

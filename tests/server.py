@@ -45,17 +45,23 @@ class RecordedRequest:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error reply; `retry_after` becomes the header of that name."""
+    """An error reply; `retry_after` becomes the header of that name.
+
+    `flat`: vLLM's older form, without an `error` around it.
+    """
 
     status: int
     message: str = "refused on purpose"
     code: str | None = None
     retry_after: str | None = None
+    param: str | None = None
+    flat: bool = False
 
     def response(self) -> Response:
         headers = {"Retry-After": self.retry_after} if self.retry_after is not None else {}
-        error = {"message": self.message, "type": "test_fault", "param": None, "code": self.code}
-        return JSONResponse({"error": error}, status_code=self.status, headers=headers)
+        error = {"message": self.message, "type": "test_fault", "param": self.param, "code": self.code}
+        whole = {"object": "error", **error} if self.flat else {"error": error}
+        return JSONResponse(whole, status_code=self.status, headers=headers)
 
 
 Fault = int | str | bytes | Refusal
@@ -294,6 +300,34 @@ class ModelServer:
         await self._record(request)
         model = {"id": self.served_model or "test-model", "object": "model", "created": 0, "owned_by": "tests"}
         return JSONResponse({"object": "list", "data": [model]})
+
+
+class ReasoningServer(ModelServer):
+    """A model that reasons before it replies, and whose reasoning counts against the limit.
+
+    Args:
+        responder: as for `ModelServer`.
+        tells: False: a server that does not say how many tokens went into reasoning.
+        spends: tokens of reasoning by effort; None: that of a request without one.
+    """
+
+    def __init__(self, responder: Responder = lambda body: "A fixed reply.", *, tells: bool = True) -> None:
+        super().__init__(responder)
+        self.tells = tells
+        self.spends: dict[str | None, int] = {None: 900, "low": 300, "medium": 900, "high": 6000}
+
+    def completion(self, body: dict[str, Any], choices: list[dict[str, Any]], text: str) -> dict[str, Any]:
+        limit = body.get("max_completion_tokens") or body.get("max_tokens") or 10**9
+        spent = min(self.spends[body.get("reasoning_effort")], limit)
+        visible = text.split()[: limit - spent]
+        if len(visible) < len(text.split()):
+            content = " ".join(visible) or None
+            choices = [choices[0] | {"message": {"role": "assistant", "content": content}, "finish_reason": "length"}]
+        whole = super().completion(body, choices, " ".join(visible))
+        whole["usage"]["completion_tokens"] += spent
+        if self.tells:
+            whole["usage"]["completion_tokens_details"] = {"reasoning_tokens": spent}
+        return whole
 
 
 def text_vector(text: str, dimension: int) -> NDArray[np.float32]:

@@ -159,7 +159,7 @@ class ClaimTrial:
             done.id,
             options=EvaluateOptions(
                 judge=self.settings.judge or None,
-                model_options=self._connection,
+                model_options=self._connection.deciding(self.settings.judge_options),
                 concurrency=concurrency,
                 spending=limit_beside(None if max_cost is None else SpendingLimit(max_cost), accounts),
                 tell=tell,
@@ -220,7 +220,11 @@ class ClaimTrial:
     def _run_id(self) -> str:
         """Return the id of the rankings: readable, with a hash of all that decides them; measures share a run."""
         ids = [question.question_id for question in self.data.questions]
-        decisive = [self.settings.model_dump(exclude={"measure"}), self.data.dataset.content_sha256, ids]
+        decisive = [
+            self.settings.model_dump(exclude={"measure", "model_options", "judge_options"}),
+            self.data.dataset.content_sha256,
+            ids,
+        ]
         digest = sha256_bytes(msgspec.json.encode(decisive, order="sorted"))[:8]
         name = safe_name(f"claim_{self.data.name}_{self.memory.name}".replace("/", "-").replace(":", "-"))
         return f"{name.replace('%', '-').replace('~', '-')[:100]}_{digest}"
@@ -243,7 +247,7 @@ class ClaimTrial:
             options=RunOptions(
                 protocol=self.settings.protocol,
                 prepared=self._prepare_options().name,
-                model_options=self._connection,
+                model_options=self._connection.deciding(self.settings.model_options),
             ),
             folders=self.folders,
         )

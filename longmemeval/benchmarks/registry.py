@@ -39,10 +39,11 @@ from longmemeval.errors import DataError, HarnessError, IntegrityError, nearest
 from longmemeval.judges.definition import JUDGE_DEFINITIONS, compares_words, rule_names, rules_of, set_names
 from longmemeval.judges.protocol import Judge
 from longmemeval.judges.template_set import FILE_ENDINGS, TemplateJudge, choices, load_template_set
-from longmemeval.judges.votes import RepeatedJudge, VotingJudge
+from longmemeval.judges.votes import AdjustedJudge, RepeatedJudge, VotingJudge
 from longmemeval.llm.http.endpoints import served_at
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.reasoning import judge_rule
 from longmemeval.records import Gold, Question
 from longmemeval.settings import Folders
 
@@ -288,9 +289,12 @@ def _model_judge(
         raise HarnessError(f"Unknown judge '{spec}'", fix=nearest(model, [*rule_names(), f"{_SCRIPTED}FILE"]))
     prompts = JUDGE_DEFINITIONS.get(name).prompts if name in JUDGE_DEFINITIONS else None
     if prompts:
-        return prompts.judge(model_factory(model), served_at(model, options), data_dir)
-    templates = load_template_set(name, choices([known.types for known in benchmarks()]))
-    return TemplateJudge(templates, model_factory(model), served_at(model, options))
+        judge = prompts.judge(model_factory(model), served_at(model, options), data_dir)
+    else:
+        templates = load_template_set(name, choices([known.types for known in benchmarks()]))
+        judge = TemplateJudge(templates, model_factory(model), served_at(model, options))
+    adjustments = judge_rule(model, options)
+    return AdjustedJudge(judge, adjustments) if adjustments else judge
 
 
 def _split(spec: str, own_set: str) -> tuple[str, str]:

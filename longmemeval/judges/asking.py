@@ -73,6 +73,7 @@ async def ask(
         attempts=reply.attempts,
         latency_ms=reply.latency_ms,
         shown_reasoning=reasoning_in([reply]),
+        asked=reply.asked,
         error=f"The judge's reply {fault} (finish reason: {reply.finish_reason})" if label is None else "",
     )
 

@@ -67,6 +67,8 @@ FILE_ENDINGS = (".json", ".yaml", ".yml")
 
 _PLACES = ("question", "answer", "hypothesis", "evidence")
 _NEEDED_PLACES = ("question", "hypothesis")
+_CHOSEN = ("reasoning_effort", "reasoning_budget")
+"""Parameters by which a user tells two judges of one model apart."""
 _DEFAULT, _ABSTENTION = "default", "abstention"
 _SEVERAL = ", several evidence"
 
@@ -400,6 +402,8 @@ def judge_name(judge: JudgeIdentity) -> str:
         parts.append(f"prompts: {judge.templates}")
     if (rules := rules_of(judge.model)) and rules.identity.templates_sha256 != judge.templates_sha256:
         parts.append(judge.templates)
+    chosen = [name for name in _CHOSEN if name in judge.parameters]
+    parts += [f"{name.replace('_', ' ')}: {judge.parameters[name]}" for name in chosen]
     if "votes" in judge.parameters:
         parts.append(f"{judge.parameters['votes']} votes")
     if grading(judge) > 1:

@@ -1,7 +1,8 @@
 """Judges that call another judge more than once: several votes on each answer, or a repeat of the whole grading."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -10,7 +11,7 @@ from longmemeval.judges.definition import Prompts, prompts_of, rules_of
 from longmemeval.judges.protocol import Judge, JudgeIdentity, extended
 from longmemeval.judges.template_set import READINGS, read_reply
 from longmemeval.llm.thoughts import joined_reasoning
-from longmemeval.records import Gold, Judgement, Question, slowest, usage_of
+from longmemeval.records import Gold, Judgement, Question, asked_of, slowest, usage_of
 
 MINIMUM_VOTES = 3
 
@@ -62,6 +63,25 @@ class VotingJudge:
         return _counted(votes, self.identity.id)
 
 
+class AdjustedJudge:
+    """Another judge, whose model is called with options of the user, or has room for reasoning; never official.
+
+    Args:
+        judge: the judge that grades, with a model that carries the options.
+        adjustments: what its parameters say of them.
+    """
+
+    def __init__(self, judge: Judge, adjustments: Mapping[str, Any]) -> None:
+        self._judge = judge
+        self.identity = msgspec.structs.replace(extended(judge.identity, dict(adjustments)), official=False)
+        """Identity of the judge that grades, with the adjustments among its parameters."""
+
+    async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
+        """Grade `hypothesis` with the wrapped judge; raises what it raises."""
+        judgement = await self._judge.judge(question, gold, hypothesis)
+        return msgspec.structs.replace(judgement, judge_id=self.identity.id)
+
+
 class RepeatedJudge:
     """Another judge under an id of its own, so that its repeated grading goes into another file.
 
@@ -103,6 +123,7 @@ def _counted(votes: Sequence[Judgement], own_id: str) -> Judgement:
         latency_ms=slowest(vote.latency_ms for vote in votes),
         error=f"No majority: {errors}" if label is None else "",
         votes=tuple(vote.raw for vote in votes),
+        asked=asked_of(votes),
         vote_labels=labels,
         shown_reasoning=joined_reasoning(vote.reasoning for vote in votes),
     )

@@ -156,6 +156,7 @@ class CachedChatModel:
         receipts: Receipts | None = None,
     ) -> None:
         self._receipts = receipts
+        self._decisive = {"options": options.recorded} if options.recorded else {}
         self._model, self.spec = model, model.spec
         # Without user information: the same server gives the same replies with another password.
         endpoints = [] if is_offline(model.spec) else cache_addresses(model.spec, options)
@@ -170,7 +171,7 @@ class CachedChatModel:
         """
         if is_offline(self.spec):
             return await self._model.complete(request)
-        fields = {name: getattr(request, name) for name in ("messages", "temperature", "max_tokens")}
+        fields = {name: getattr(request, name) for name in ("messages", "temperature", "max_tokens")} | self._decisive
         reply, cached = await self._replies.get(fields, lambda: self._model.complete(request), self._receipts)
         if not cached:
             return reply

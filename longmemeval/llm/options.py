@@ -1,14 +1,16 @@
 """Connection options for chat models, and which specs are offline."""
 
-from typing import Annotated
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from longmemeval.core.arguments import Options
+from longmemeval.core.arguments import Options, check_fields
 from longmemeval.core.defaults import GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
 from longmemeval.core.options import LIMITS, MODEL, Flag
 from longmemeval.core.secrets.redaction import fault_of, public_url, register_address
-from longmemeval.errors import FatalModelError
+from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.llm.rates import RateLimits
 
 OFFLINE_WAY = "work offline: --model offline/extractive, --judge offline/lexical"
@@ -56,8 +58,16 @@ QueryModel = Annotated[
 ]
 
 
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+GENERATION = ("temperature", "top_p", "model_seed", "reasoning_effort", "reasoning_budget", "model_option")
+"""Fields of `ModelOptions` that decide replies; the others decide how the model is reached."""
+_OURS = frozenset(("messages", "model", "n", "stream", "tools", "tool_choice", "max_tokens", "max_completion_tokens"))
+"""Fields of a request that the harness alone sets."""
+_OWN_OPTIONS = frozenset(("temperature", "top_p", "seed", "reasoning_effort"))
+
+
 class ModelOptions(Options, frozen=True):
-    """Connection options for a chat model, and how long the harness keeps trying."""
+    """Options for the calls of a chat model: what decides its replies (`GENERATION`), its connection, and patience."""
 
     api_base: ApiBase = None
     """Address of the endpoint, such as http://localhost:8000/v1; None: the provider's own."""
@@ -71,10 +81,104 @@ class ModelOptions(Options, frozen=True):
     """Seconds of failures without a success, whatever the call, after which the endpoint counts as dead."""
     rates: RateLimits = RateLimits()
     """Requests and tokens per minute; waiting for them counts neither as latency nor towards giving up."""
+    temperature: Annotated[float | None, Flag(metavar="T", minimum=0.0, maximum=2.0)] = None
+    """Temperature of the model [default: the prompt's own, 0]."""
+    top_p: Annotated[float | None, Flag(metavar="P", minimum=0.0, maximum=1.0)] = None
+    """Share of probability that the model samples from."""
+    model_seed: Annotated[int | None, Flag(metavar="N")] = None
+    """Seed that is sent to the model."""
+    reasoning_effort: Annotated[ReasoningEffort | None, Flag(metavar="EFFORT")] = None
+    """none, minimal, low, medium, high, xhigh or max."""
+    reasoning_budget: Annotated[int | None, Flag(metavar="TOKENS", minimum=0)] = None
+    """Tokens for reasoning, on top of the visible reply."""
+    model_option: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE")] = ()
+    """Field of the request that only the provider knows; repeatable.
+
+    A value that is JSON is sent as such, anything else as text.
+    """
 
     def __post_init__(self) -> None:
         if isinstance(self.api_base, str):  # Anything else is refused later (`check_fields`).
             register_address(self.api_base)
+        for text in self.model_option:
+            _pair(text)
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """The fields of `model_option` with their values.
+
+        Raises:
+            HarnessError: one has no value, or the harness itself sets it.
+        """
+        return dict(map(_pair, self.model_option))
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields of a request that these options set, but those of `more` and the reasoning budget."""
+        values = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "seed": self.model_seed,
+            "reasoning_effort": self.reasoning_effort,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What decides replies, as runs, judges and caches record it; empty if no such option is given."""
+        budget = {} if self.reasoning_budget is None else {"reasoning_budget": self.reasoning_budget}
+        if not self.model_option:
+            return self.given | budget
+        from longmemeval.core.secrets.parameters import public
+
+        return self.given | budget | {"model_options": public(self.more)}
+
+    @property
+    def calls(self) -> "ModelOptions":
+        """The options that decide replies alone."""
+        return ModelOptions(**{name: getattr(self, name) for name in GENERATION})
+
+    def deciding(self, given: Mapping[str, Any]) -> "ModelOptions":
+        """Return the options with others of those that decide replies, as a file gives them.
+
+        Raises:
+            HarnessError: one is unknown, or has the wrong type.
+        """
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+        }
+        chosen = ModelOptions(**values)
+        check_fields(chosen)
+        return structs.replace(self, **{name: getattr(chosen, name) for name in GENERATION})
+
+    @property
+    def connection(self) -> "ModelOptions":
+        """The options without those that decide replies, for another model that is reached in the same way."""
+        defaults = ModelOptions()
+        return structs.replace(self, **{name: getattr(defaults, name) for name in GENERATION})
+
+
+def generation_of(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `ModelOptions` that `ModelOptions.recorded` has recorded."""
+    values = {("model_seed" if name == "seed" else name): value for name, value in recorded.items()}
+    more = values.pop("model_options", None) or {}
+    return values | (
+        {"model_option": tuple(f"{name}={json.dumps(value)}" for name, value in more.items())} if more else {}
+    )
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise HarnessError(f"The model option '{name}' has no value", fix="Write --model-option KEY=VALUE")
+    if name in _OURS | _OWN_OPTIONS:
+        own = "model-seed" if name == "seed" else name.replace("_", "-")
+        fix = f"Use --{own}" if name in _OWN_OPTIONS else "Leave it out: the harness sets it"
+        raise HarnessError(f"'{name}' is no option of the provider alone", where="--model-option", fix=fix)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def is_offline(spec: str) -> bool:

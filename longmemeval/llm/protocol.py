@@ -5,9 +5,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from longmemeval.records import Usage
+from longmemeval.records import Asked, Usage
 
 
 class ToolCall(Struct, frozen=True):
@@ -40,6 +40,8 @@ class Passage(Struct, frozen=True):
 
 class ChatRequest(Struct, frozen=True):
     """One call. Only `messages`, `max_tokens`, `temperature` and the tools ever leave the process.
+
+    `max_tokens` is the limit of the visible reply: a model that reasons is sent one with room for that (`ReplyLimits`).
 
     The question and its passages serve the offline models, which answer without a language model.
     """
@@ -82,6 +84,13 @@ class ChatReply(Struct, frozen=True):
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
     """Reasoning that the model shows, in its text or apart; no part of its answer."""
+    asked: Asked | UnsetType = UNSET
+    """How it was asked for; absent if exactly as the request says."""
+
+    @property
+    def is_starved(self) -> bool:
+        """True if it is empty because the limit was spent before the first visible word."""
+        return self.is_empty and self.finish_reason == "length"
 
     @property
     def is_empty(self) -> bool:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from longmemeval.llm.litellm_package import litellm_folder
-from longmemeval.llm.options import is_offline
+from longmemeval.llm.options import ModelOptions, is_offline
 from longmemeval.llm.protocol import ChatReply, ChatRequest
+from longmemeval.llm.reasoning import ReplyLimits
 from longmemeval.records import Usage
 
 if TYPE_CHECKING:
@@ -276,10 +277,20 @@ class CallCounter:
         spec: spec of the model it stands for, whose tokens are counted.
         silent: True for empty replies instead, which no cache keeps.
         tokens: token counter of the model; None: a new one.
+        options: options of the calls, which decide how much room there is for reasoning.
     """
 
-    def __init__(self, spec: str, *, silent: bool = False, tokens: TokenCounter | None = None) -> None:
+    def __init__(
+        self,
+        spec: str,
+        *,
+        silent: bool = False,
+        tokens: TokenCounter | None = None,
+        options: ModelOptions = ModelOptions(),
+    ) -> None:
         self._silent = silent
+        self.limits = ReplyLimits(spec, options)
+        """The limits that the model is sent."""
         self._tokens = tokens
         self.calls: list[Call] = []
         self.spec = spec
@@ -304,7 +315,7 @@ class CallCounter:
         if tokens is None or (len(messages) > 1 and not request.tools):
             tokens = sum(self.tokens.count(message.content) for message in messages)
         framing = 0 if is_offline(self.spec) else framing_tokens(len(messages))
-        self.calls.append(Call(tokens + framing, request.max_tokens))
+        self.calls.append(Call(tokens + framing, self.limits.first(request.max_tokens)))
         if calls := next_calls(request):
             return ChatReply("", "tool_calls", Usage(), tool_calls=calls)
         text = "" if self._silent else longest_reply(request.max_tokens)

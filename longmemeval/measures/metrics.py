@@ -231,9 +231,11 @@ def _vote_spread(judgements: Sequence[Judgement], n: int) -> VoteSpread | None:
 
 
 def _is_official(judge: JudgeIdentity, judgements: Iterable[Judgement]) -> bool:
-    """Return whether the identity is official and the server, too, reports the official model for every label."""
-    served = all(served_as_official(judge, model) for model in {judgement.served_model for judgement in judgements})
-    return served and judge.official and is_official(judge)
+    """Return whether the identity is official, the server reports the official model, and took what it was sent."""
+    graded = list(judgements)
+    served = all(served_as_official(judge, model) for model in {judgement.served_model for judgement in graded})
+    as_planned = not any(asked.max_tokens or asked.deviations for judgement in graded if (asked := judgement.asked))
+    return served and as_planned and judge.official and is_official(judge)
 
 
 def _task_average(by_type: Mapping[str, Score], types: QuestionTypes) -> float | None:

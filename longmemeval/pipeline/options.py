@@ -13,6 +13,7 @@ from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.executors.local import ExecutorName, Jobs
 from longmemeval.core.options import OUTPUT, WHAT, Flag, Group
 from longmemeval.core.part_options import PartOptions, refusal
+from longmemeval.errors import HarnessError
 from longmemeval.llm.options import Concurrency, MaxCost, ModelOptions, QueryModel, Votes
 from longmemeval.measures.notation import Granularity, RetrievalProtocol
 
@@ -72,6 +73,11 @@ class PrepareOptions(PartOptions):
             known = [*cls.model_fields, *ModelOptions.__struct_fields__]
             raise refusal(error, known, "option of `prepare`") from error
         check_fields(options.model_options)
+        if options.model_options.recorded:
+            raise HarnessError(
+                f"`prepare` takes no {' and no '.join(options.model_options.recorded)}: its models get no options yet",
+                fix="Leave them out",
+            )
         return options
 
     def replaced(self, **changes: object) -> "PrepareOptions":
@@ -99,7 +105,7 @@ def _with_connection(values: object) -> object:
 # Options of answering that a command line can give.
 
 Protocol = Literal["standard", "official"]
-Prepared = Annotated[str, Flag(WHAT, "NAME", "Name of the preparation to read.")]
+Prepared = Annotated[str, Flag(metavar="NAME", help="Name of the preparation to read.")]
 RunId = Annotated[str | None, Flag(OUTPUT, "RUN", "Name of the run; an unfinished one continues.")]
 
 

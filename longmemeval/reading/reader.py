@@ -42,7 +42,7 @@ from longmemeval.reading.tool_loop import (
     note_item,
     threads_of,
 )
-from longmemeval.records import Answer, Question, Recall, RecalledItem, slowest, sum_latencies, usage_of
+from longmemeval.records import Answer, Question, Recall, RecalledItem, asked_of, slowest, sum_latencies, usage_of
 
 ABSTENTION = "I don't know: the information is not mentioned in the conversation."
 """Answer given without a call if the recall is too weak; every judge here treats it as abstaining."""
@@ -71,8 +71,7 @@ class Reader:
     ) -> Reading:
         """Answer `question` from `recall`.
 
-        A call that fails for good, or whose reply is empty, gives an Answer with status `error`; only errors that
-        affect all questions are raised, such as a FatalModelError.
+        A failed call or an empty reply gives an Answer with status `error`; errors that affect all are raised.
 
         Args:
             known: called in the work thread for the token counts of the items; if it returns None, they are counted.
@@ -127,6 +126,7 @@ class Reader:
             recall_ms=recall.milliseconds,
             latency_ms=sum_latencies(latencies),
             shown_reasoning=reasoning_in(replies),
+            asked=asked_of(replies),
         )
         return Reading(answer, tuple(prompts), failure)
 

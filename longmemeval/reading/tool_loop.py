@@ -31,7 +31,7 @@ from longmemeval.reading.prompts import (
     question_text,
     render_chunk,
 )
-from longmemeval.records import Answer, Question, Recall, RecalledItem, ToolStep, sum_latencies, usage_of
+from longmemeval.records import Answer, Question, Recall, RecalledItem, ToolStep, asked_of, sum_latencies, usage_of
 
 # The messages of a recall as dated text files, and the three tools over them: list, search and read.
 #
@@ -305,6 +305,7 @@ class ToolLoop:
             latency_ms=sum_latencies(reply.latency_ms for reply in replies),
             tool_steps=tuple(talk.steps),
             shown_reasoning=reasoning_in(replies),
+            asked=asked_of(replies),
         )
         return Reading(answer, tuple(talk.prompts), failure)
 

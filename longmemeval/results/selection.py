@@ -90,7 +90,7 @@ class Selection(Struct, frozen=True):
     """Number of questions to sample, stratified by type."""
     seed: Annotated[int, Flag(metavar="N")] = 0
     """Seed of --sample; smaller samples are inside larger ones."""
-    question_ids: Annotated[tuple[str, ...], Flag(WHAT, "ID", name="--question-id")] = ()
+    question_ids: Annotated[tuple[str, ...], Flag(metavar="ID", name="--question-id")] = ()
     """Id of a question to use; repeatable."""
     shard: Annotated[str, Flag(metavar="I/N")] = ""
     """Shard of the questions, such as 3/8; `merge` joins them.

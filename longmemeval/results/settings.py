@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from longmemeval.core.secrets.parameters import comparable, comparable_command, public, public_command
@@ -38,6 +38,9 @@ class ModelSettings(Struct, frozen=True):
     """Address at which it was reached, without secrets; None: its provider's own."""
     temperature: int | float | None = None
     max_tokens: int | None = None
+    """Maximum tokens of the visible reply."""
+    options: dict[str, Any] | UnsetType = UNSET
+    """What else decides its replies (`ModelOptions.recorded`); absent if nothing does."""
 
 
 class ReadingSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):

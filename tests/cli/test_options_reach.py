@@ -183,6 +183,9 @@ VERBS = {
 }
 
 VALUES: dict[str, str] = {
+    "temperature": "0.5",
+    "top_p": "0.5",
+    "model_option": "key=value",
     **dict.fromkeys(("as_of", "believed_at", "date"), "2024-03-01"),
     **dict.fromkeys(("model", "query_model"), "offline/given"),
     "limits": "limits.yaml",

@@ -120,7 +120,7 @@ def test_rates_that_leave_nothing_are_not_drawn(tmp_path: Path) -> None:
     check(folders, LENIENT, 0.5, 0.5)
     drawn, missing = judges_chart(load_graded(["good"], folders, judge="strict"), [run("A")])
     assert drawn is None
-    assert missing.startswith("A: the score by one of the judges cannot be corrected: the test answers do not show that")
+    assert missing.startswith("A: the score by one of the judges cannot be corrected: the test answers do not show")
 
 
 def known(right: float, wrong: float) -> MeasuredRates:

@@ -49,7 +49,7 @@ from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.thoughts import reasoning_in
-from longmemeval.records import Gold, Judgement, Question, sum_latencies, usage_of
+from longmemeval.records import Gold, Judgement, Question, asked_of, sum_latencies, usage_of
 
 Credit = Literal["official-code", "paper"]
 
@@ -297,6 +297,7 @@ class BeamJudge:
             latency_ms=sum_latencies(reply.latency_ms for reply in received),
             error=result.reason,
             shown_reasoning=reasoning_in(received),
+            asked=asked_of(received),
         )
 
     async def _ordered(

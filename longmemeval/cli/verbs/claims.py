@@ -83,7 +83,7 @@ def try_claim(
     places: shared.Places,
     rates: shared.Rates,
     shown: Shown,
-    model_options: Annotated[ModelOptions, Group()],
+    model_options: Annotated[ModelOptions, Group(("api_base", "timeout_s", "max_attempts", "give_up_after_s"))],
     sample: Annotated[
         int | None, Flag(WHAT, "N", "Number of questions to sample, stratified by type.", minimum=1)
     ] = None,

@@ -67,7 +67,9 @@ def run(
     *,
     dataset: Annotated[str | None, shared.dataset_option("Dataset: a catalogue name or a file.")] = None,
     memory: Annotated[str | None, shared.memory_option("Preset, module:Class, process:COMMAND, URL or YAML.")] = None,
-    model: Annotated[str | None, Flag(MODEL, "MODEL", "Model: openai/gpt-4o, offline/extractive, command:PROGRAM.")] = None,
+    model: Annotated[
+        str | None, Flag(MODEL, "MODEL", "Model: openai/gpt-4o, offline/extractive, command:PROGRAM.")
+    ] = None,
     again: LikeAnother,
     parameters: shared.Parameters,
     selection: Selection,
@@ -94,6 +96,7 @@ def run(
     """
     from msgspec import structs
 
+    from longmemeval.llm.options import GENERATION
     from longmemeval.llm.registry import model_warning
     from longmemeval.pipeline.run.like import run_like
     from longmemeval.pipeline.run.plan import RunOptions, plan_run
@@ -118,8 +121,8 @@ def run(
             options=RunOptions(**structs.asdict(options), batch=batch.options()),
             folders=folders,
         )
-    api_base = plan.options.model_options.api_base
-    model_options = structs.replace(rates.on(options.model_options, folders), api_base=api_base)
+    planned = {name: getattr(plan.options.model_options, name) for name in ("api_base", *GENERATION)}
+    model_options = structs.replace(rates.on(options.model_options, folders), **planned)
     if warning := model_warning(plan.model, model_options):
         err.print(f"Note: {printable(warning)}.")
     default_id = default_run_id(folders.results_dir, plan.dataset.name, plan.configuration.name, plan.model)

@@ -17,9 +17,10 @@ from msgspec import Struct, convert
 from longmemeval.core.http import refuse_other_server
 from longmemeval.core.secrets.redaction import Address
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, TransientModelError
+from longmemeval.llm.http.client import options_sent
 from longmemeval.llm.http.connections import Destination
 from longmemeval.llm.http.errors import Breaker, call_with_retries, meaning_of
-from longmemeval.llm.http.openai_protocol import RefusedCall
+from longmemeval.llm.http.openai_protocol import RefusedCall, is_direct
 from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import split_spec
@@ -275,22 +276,31 @@ def _refuse_redirects(litellm: ModuleType) -> None:
 
 
 @functools.lru_cache
-def request_parameters(spec: str, temperature: float, max_tokens: int) -> Mapping[str, Any]:
+def request_parameters(
+    spec: str, temperature: float, max_tokens: int, options: ModelOptions = ModelOptions()
+) -> Mapping[str, Any]:
     """Return the body of a request without its messages, as a direct call sends it.
 
     Args:
         temperature: omitted for a model that takes none, as in direct calls.
-        max_tokens: maximum length of a reply.
+        max_tokens: limit of the whole reply, reasoning included.
+        options: what the user asked for.
     """
     litellm = load_litellm()
     provider, name = split_spec(spec)
-    parameters: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "n": 1}
+    asked = options_sent(spec, options)
+    more = asked.pop("extra_body", {})
+    parameters: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "n": 1} | asked
     # For other providers LiteLLM converts the lines to the provider's own form when it uploads them.
     if batch_provider(spec) not in ("vertex_ai", "bedrock"):
         parameters = litellm.get_optional_params(
             model=name, custom_llm_provider=provider, drop_params=True, **parameters
         )
-    return {"model": name} | {key: value for key, value in parameters.items() if key not in ("stream", "extra_body")}
+        if is_direct(spec):
+            parameters |= asked
+    return {"model": name, **more} | {
+        key: value for key, value in parameters.items() if key not in ("stream", "extra_body")
+    }
 
 
 def request_line(custom_id: str, body: bytes) -> bytes:

@@ -2,33 +2,35 @@
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 from msgspec.structs import astuple
 
 from longmemeval.core.event_loop import in_thread
+from longmemeval.core.secrets.parameters import resolved
 from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.errors import HarnessError, ModelError, TransientModelError
 from longmemeval.llm.costs import Account, price
-from longmemeval.llm.http.connections import Destination, Wire, one_at_a_time, watched
+from longmemeval.llm.http.connections import Destination, Response, Wire, one_at_a_time, watched
 from longmemeval.llm.http.direct import way_to
 from longmemeval.llm.http.errors import Breaker, call_with_retries, meaning_of
+from longmemeval.llm.http.refusals import Refusals
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest, ToolCall
 from longmemeval.llm.providers import has_price, split_spec, table_entry
 from longmemeval.llm.rates import Permit, RateLimiter, TokenEstimate
+from longmemeval.llm.reasoning import ReplyLimits
 from longmemeval.llm.thoughts import split_thoughts
 from longmemeval.llm.tokens import TokenCounter, framing_tokens, token_counter
-from longmemeval.records import Usage
+from longmemeval.records import Asked, Usage, sum_latencies
 
 # One call to a model: its turn, its account entry, and attempts until it is answered.
 
-_SELDOM_ELSE = frozenset({"length", "content_filter"})
-"""Finish reasons of empty replies that the same request usually gets again, at full cost each time."""
-_ATTEMPTS_WHERE_SELDOM_ELSE = 2
+_ATTEMPTS_WITH_REASON = {"length": 1, "content_filter": 2}
+"""Attempts at empty replies with a finish reason that the same request usually gets again, at full cost each time."""
 
 
 class Answered(Protocol):
@@ -189,8 +191,7 @@ class _Call:
 
 def is_worth_another(reply: Answered, attempts: int) -> bool:
     """Return whether a reply is empty and another attempt may get one that is not."""
-    hopeless = reply.finish_reason in _SELDOM_ELSE and attempts >= _ATTEMPTS_WHERE_SELDOM_ELSE
-    return reply.is_empty and not hopeless
+    return reply.is_empty and attempts < _ATTEMPTS_WITH_REASON.get(reply.finish_reason, attempts + 1)
 
 
 _HALF_SIGN = re.compile("[\ud800-\udfff]")
@@ -220,9 +221,14 @@ class _Choice(Struct, frozen=True):
     finish_reason: str | None = None
 
 
+class _Details(Struct, frozen=True):
+    reasoning_tokens: int | None = None
+
+
 class _Tokens(Struct, frozen=True):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    completion_tokens_details: _Details | None = None
 
 
 class Completion(Struct, frozen=True):
@@ -263,11 +269,15 @@ class RemoteChatModel:
         self._destination = Destination(spec, options, api_key, address)
         self._way = way_to(spec, self._destination)
         self._caller = Caller(spec, self._destination, options, account)
+        self._options = options
+        self._limits = ReplyLimits(spec, options)
+        self._refusals = Refusals(self._destination.name, options)
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Send `request` until it is answered or another attempt is useless.
 
-        An empty reply is retried like a failure. One that stays empty is returned; `usage` is that of all replies.
+        An empty reply is retried like a failure, once with a wider limit if the limit was spent. One that stays empty
+        is returned; `usage` is that of all replies.
 
         Raises:
             TransientModelError: all attempts failed in a way that might have passed.
@@ -277,16 +287,33 @@ class RemoteChatModel:
             SpendingLimitError: the account has no room for the call.
         """
         await self._way.get_ready()
-        size = await self._size(request) if self._caller.counts_tokens else TokenEstimate()
-        called = await self._caller.call(lambda seconds, turn: self._send(request, seconds, turn), size)
-        return structs.replace(called.reply, usage=called.usage, attempts=called.attempts, latency_ms=called.latency_ms)
+        limit = self._limits.first(request.max_tokens)
+        reply = await self._answered(request, limit)
+        if (
+            reply.is_starved
+            and self._options.max_attempts > 1
+            and (wider := self._limits.wider(request.max_tokens, limit))
+        ):
+            limit, again = wider, await self._answered(request, wider)
+            reply = after(reply, again)
+        self._limits.learn(reply, limit)
+        return reply
 
-    async def _size(self, request: ChatRequest) -> TokenEstimate:
+    async def _answered(self, request: ChatRequest, limit: int) -> ChatReply:
+        """Send a request with a limit of the whole reply."""
+        size = await self._size(request, limit) if self._caller.counts_tokens else TokenEstimate()
+        called = await self._caller.call(lambda seconds, turn: self._send(request, limit, seconds, turn), size)
+        reply = structs.replace(
+            called.reply, usage=called.usage, attempts=called.attempts, latency_ms=called.latency_ms
+        )
+        return with_limit(reply, request, limit)
+
+    async def _size(self, request: ChatRequest, limit: int) -> TokenEstimate:
         """Return the tokens of a call: the prompt with the protocol's additions, and the longest reply."""
         tokens = request.prompt_tokens
         if tokens is None:
             tokens = await in_thread(self._tokens_of, request)
-        return TokenEstimate(tokens + framing_tokens(len(request.messages)), request.max_tokens)
+        return TokenEstimate(tokens + framing_tokens(len(request.messages)), limit)
 
     def _tokens_of(self, request: ChatRequest) -> int:
         return sum(self._counter.count(message.content) for message in request.messages)
@@ -295,25 +322,68 @@ class RemoteChatModel:
     def _counter(self) -> TokenCounter:
         return token_counter(self.spec)
 
-    async def _send(self, request: ChatRequest, seconds: float, turn: Permit) -> ChatReply:
-        try:
-            response = await self._way.send(_parameters(request), seconds)
-            completion = response.read(Completion)
-        except Exception as error:
-            # The cause is omitted on purpose: its traceback may print the key.
-            raise meaning_of(error, self._destination.name) from None
+    async def _send(self, request: ChatRequest, limit: int, seconds: float, turn: Permit) -> ChatReply:
+        """Make one attempt; what the server refuses of it is left out, and costs nothing."""
+        response, completion = await self._response(_parameters(request, limit, self.spec, self._options), seconds)
         turn.learn(response.headers)
-        return reply_of(completion, response.cost() if self._priced else None, self._provider)
+        reply = reply_of(completion, response.cost() if self._priced else None, self._provider)
+        notes = self._refusals.notes
+        return (
+            structs.replace(reply, asked=structs.replace(reply.asked or Asked(), deviations=notes)) if notes else reply
+        )
+
+    async def _response(self, planned: Mapping[str, Any], seconds: float) -> tuple[Response, Completion]:
+        """Send parameters without those that the server refuses."""
+        while True:
+            sent, exact = self._refusals.applied(planned), self._refusals.exact
+            try:
+                response = await self._way.send(sent, seconds, exact)
+                return response, response.read(Completion)
+            except Exception as error:
+                # The cause is omitted on purpose: its traceback may print the key.
+                has_learnt = self._refusals.learn(error, sent)
+                if not has_learnt or (self._refusals.applied(planned), self._refusals.exact) == (sent, exact):
+                    raise meaning_of(error, self._destination.name) from None
 
 
-def _parameters(request: ChatRequest) -> dict[str, Any]:
+def with_limit(reply: ChatReply, request: ChatRequest, limit: int) -> ChatReply:
+    """Return a reply that states the limit that was sent, if that is not the request's own."""
+    if limit == request.max_tokens:
+        return reply
+    return structs.replace(reply, asked=structs.replace(reply.asked or Asked(), max_tokens=limit))
+
+
+def after(starved: ChatReply, again: ChatReply) -> ChatReply:
+    """Return the second reply to a request, with what both cost, and took."""
+    return structs.replace(
+        again,
+        usage=starved.usage + again.usage,
+        attempts=starved.attempts + again.attempts,
+        latency_ms=sum_latencies((starved.latency_ms, again.latency_ms)),
+    )
+
+
+def options_sent(spec: str, options: ModelOptions) -> dict[str, Any]:
+    """Return the fields of a request that a user's options set."""
+    sent = dict(options.given)
+    more: dict[str, Any] = resolved(options.more) if options.model_option else {}
+    if options.reasoning_budget and options.reasoning_effort is None:
+        provider, name = split_spec(spec)
+        if provider == "openrouter":
+            more = {"reasoning": {"max_tokens": options.reasoning_budget}} | more
+        elif provider == "gemini" or "claude" in name or provider.startswith("vertex_ai"):
+            sent["thinking"] = {"type": "enabled", "budget_tokens": options.reasoning_budget}
+    return sent | ({"extra_body": more} if more else {})
+
+
+def _parameters(request: ChatRequest, limit: int, spec: str, options: ModelOptions) -> dict[str, Any]:
     """Return a request by OpenAI's names."""
     parameters: dict[str, Any] = {
         "messages": [_sent(message) for message in request.messages],
         "temperature": request.temperature,
-        "max_tokens": request.max_tokens,
+        "max_tokens": limit,
         "n": 1,
-    }
+    } | options_sent(spec, options)
     # Providers require the tools as long as the messages contain tool calls.
     if request.tools:
         parameters |= {"tools": list(request.tools), "tool_choice": "none" if request.must_answer else "auto"}
@@ -347,10 +417,13 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
     # A server may echo what it was sent, headers included.
     whole, given = without_secrets(content), without_secrets(thoughts)
     text, reasoning = split_thoughts(whole, given)
+    details = tokens.completion_tokens_details
+    reasoned = max(details.reasoning_tokens or 0, 0) if details else 0
     return ChatReply(
         text=text,
         reasoning=reasoning,
         redacted=(whole, given) != (content, thoughts),
+        asked=Asked(reasoning_tokens=reasoned) if reasoned else UNSET,
         tool_calls=tuple(_tool_call(number, call) for number, call in enumerate(message.tool_calls or ())),
         finish_reason=choice.finish_reason or "",
         usage=Usage.of_call(tokens.prompt_tokens or 0, tokens.completion_tokens or 0, cost),

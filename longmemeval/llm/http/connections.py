@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
@@ -130,12 +130,13 @@ class Way(Protocol):
         """Load and connect what the first call would otherwise have to wait for."""
         ...
 
-    async def send(self, parameters: Mapping[str, Any], seconds: float) -> Response:
+    async def send(self, parameters: Mapping[str, Any], seconds: float, exact: Collection[str] = ()) -> Response:
         """Send a request and return its reply; `meaning_of` explains what it raises.
 
         Args:
             parameters: the request, by OpenAI's names.
             seconds: time limit.
+            exact: fields that are sent as they are, even if this model is thought to refuse them.
         """
         ...
 

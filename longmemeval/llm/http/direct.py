@@ -6,7 +6,7 @@ import re
 import ssl
 import time
 import zlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from importlib import import_module
@@ -62,7 +62,9 @@ class DirectWay:
         certificates = _certificates() if self._url.startswith("https:") else True
         return {"headers": self._headers, "proxy": proxy, "proxy_auth": proxy_auth, "ssl": certificates}
 
-    async def send(self, parameters: Mapping[str, Any], seconds: float) -> "DirectResponse":
+    async def send(
+        self, parameters: Mapping[str, Any], seconds: float, exact: Collection[str] = ()
+    ) -> "DirectResponse":
         """Send a request and return its reply; redirects are followed on the same server.
 
         Raises:
@@ -71,7 +73,7 @@ class DirectWay:
             TimeoutError, aiohttp.ClientError: there is none.
             ValueError, MisshapenReplyError: it is no completion.
         """
-        wire, body = current_wire(), request_body(self._spec, parameters)
+        wire, body = current_wire(), request_body(self._spec, parameters, exact)
         await _session()
         async with asyncio.timeout(seconds):
             wire.sent = wire.sent or time.perf_counter()

@@ -142,6 +142,17 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
     return ModelError(what, where=where, may_be_billed=status is None)
 
 
+def refusal_of(error: Exception) -> tuple[int | None, str, str]:
+    """Return the status of a failure, the server's message, and the field it names (`param`), both empty if unknown.
+
+    vLLM's older servers, and FastAPI's, put the message outside of an `error` object.
+    """
+    response = _refused(error)
+    detail = _details(response)
+    text = str(detail.get("message") or (response.body.decode(errors="replace") if response else "") or error)
+    return _status(error, response), " ".join(text.split()), str(detail.get("param") or "")
+
+
 def _is_too_long(error: Exception, detail: dict[str, Any]) -> bool:
     """Return whether the server says that the prompt exceeds the model's window.
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
@@ -17,6 +17,7 @@ from longmemeval.core.http import refuse_other_server
 from longmemeval.core.on_demand import without_collector
 from longmemeval.llm.http.connections import Destination, Wire, current_wire, once, try_connection
 from longmemeval.llm.litellm_package import load_litellm
+from longmemeval.llm.providers import split_spec
 
 T = TypeVar("T")
 
@@ -36,7 +37,9 @@ class LiteLLMWay:
         address = self._destination.served_at
         await once(f"litellm {address}", lambda: _warm_up(address))
 
-    async def send(self, parameters: Mapping[str, Any], seconds: float) -> "LiteLLMResponse":
+    async def send(
+        self, parameters: Mapping[str, Any], seconds: float, exact: Collection[str] = ()
+    ) -> "LiteLLMResponse":
         """Send a request and return its reply."""
         litellm = load_litellm()
         sent = dict(parameters)
@@ -44,10 +47,17 @@ class LiteLLMWay:
             sent["_skip_mcp_handler"] = True  # Otherwise it loads a library to look for its own MCP servers.
         # LiteLLM's own timeout limits the gap between two bytes; a gateway that sends blanks to keep the
         # connection open would never exceed it.
+        allowed = [name for name in self._allowed if name in sent]
+        if "max_tokens" in exact and "max_tokens" in sent:  # LiteLLM would rename it again.
+            sent["extra_body"] = {"max_tokens": sent.pop("max_tokens")} | sent.get("extra_body", {})
+        if exact:  # What LiteLLM can translate, it translates; the rest is not dropped silently.
+            provider, name = split_spec(self._spec)
+            known = litellm.get_supported_openai_params(model=name, custom_llm_provider=provider) or ()
+            allowed += [field for field in exact if field in sent and field not in known]
         async with asyncio.timeout(seconds):
             response = await litellm.acompletion(
                 **sent,
-                allowed_openai_params=[name for name in self._allowed if name in sent],
+                allowed_openai_params=allowed,
                 **self._destination.arguments(seconds),
             )
         return LiteLLMResponse(litellm, response, self._spec)

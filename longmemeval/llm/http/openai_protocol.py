@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any
 
@@ -56,7 +56,7 @@ def takes_temperature(provider: str, name: str) -> bool:
     return "temperature" in _as_taken(provider, name, {"temperature": 0.0})
 
 
-def request_body(spec: str, parameters: Mapping[str, Any]) -> bytes:
+def request_body(spec: str, parameters: Mapping[str, Any], exact: Collection[str] = ()) -> bytes:
     """Return the body of a chat request.
 
     A model that reasons gets `max_completion_tokens` for `max_tokens`, and nothing that OpenAI refuses for it.
@@ -64,9 +64,12 @@ def request_body(spec: str, parameters: Mapping[str, Any]) -> bytes:
     Args:
         spec: the model, for which `is_direct` is true.
         parameters: `messages` and the rest by OpenAI's names; `extra_body` holds what only this server knows.
+        exact: fields that are sent as they are.
     """
     provider, name = split_spec(spec)
-    taken = _as_taken(provider, name, parameters)
+    taken = _as_taken(provider, name, parameters) | {key: parameters[key] for key in exact if key in parameters}
+    if "max_tokens" in exact and "max_tokens" in parameters:
+        taken.pop("max_completion_tokens", None)
     messages, more = taken.pop("messages"), taken.pop("extra_body", {})
     body = {"messages": messages, "model": name} | dict(sorted(taken.items())) | more
     if provider == "openrouter":

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +13,10 @@ from msgspec import structs
 
 from longmemeval.llm.costs import Account, batch_price
 from longmemeval.llm.http.batch_endpoint import request_line, request_parameters
-from longmemeval.llm.http.client import is_worth_another
+from longmemeval.llm.http.client import is_worth_another, with_limit
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
+from longmemeval.llm.reasoning import ReplyLimits
 from longmemeval.llm.registry import load_batch_endpoint
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.pipeline.batches.gathering import Gathering, current_work
@@ -61,6 +62,7 @@ class Batches:
     ) -> None:
         self.folder, self.spec, self._options, self._tell = folder, spec, options, tell
         self._most_attempts = model_options.max_attempts
+        self._calls, self._limits = model_options.calls, ReplyLimits(spec, model_options)
         self._endpoint, self._account = load_batch_endpoint(spec, model_options, account=account)
         self._under_way: _UnderWay | None = None
 
@@ -129,13 +131,15 @@ class Batches:
         """
         gathering, sender = self.under_way
         work = current_work()
-        digest = sha256(f"{work.name}\n".encode() + _body(self.spec, request)).digest()
+        limit = self._limits.first(request.max_tokens)
+        digest = sha256(f"{work.name}\n".encode() + self._body(request, limit)).digest()
         work.repeats[digest] += 1
         name, usage, attempt = f"{digest.hex()[:32]}-{work.repeats[digest]}", Usage(), 0
+        widened = False
         while True:
             attempt += 1
-            line = request_line(f"{name}-{attempt}", _body(self.spec, request))
-            pending = PendingRequest(f"{name}-{attempt}", line, lambda: self._most(request))
+            line = request_line(f"{name}-{attempt}", self._body(request, limit))
+            pending = PendingRequest(f"{name}-{attempt}", line, partial(self._most, request, limit))
             result = sender.known(pending.id)
             if result is None:
                 with gathering.waiting(len(pending.line)):
@@ -143,16 +147,28 @@ class Batches:
                     result = await pending.result
             usage += result.reply.usage if result.reply else Usage()
             may_try = attempt < self._most_attempts
+            if result.reply and may_try and result.reply.is_starved and not widened:
+                wider = self._limits.wider(request.max_tokens, limit)
+                widened, limit = True, wider or limit
+                if wider:
+                    continue
             if result.reply and not (may_try and is_worth_another(result.reply, attempt)):
-                return structs.replace(result.reply, usage=usage, attempts=attempt)
+                reply = with_limit(result.reply, request, limit)
+                self._limits.learn(reply, limit)
+                return structs.replace(reply, usage=usage, attempts=attempt)
             if not result.reply and not (may_try and sender.may_pass(result)):
                 raise sender.fault(result)
 
-    def _most(self, request: ChatRequest) -> float:
+    def _body(self, request: ChatRequest, limit: int) -> bytes:
+        """Return the body that a direct call sends, as JSON."""
+        parameters = request_parameters(self.spec, request.temperature, limit, self._calls)
+        return msgspec.json.encode({"messages": request.messages, **parameters})
+
+    def _most(self, request: ChatRequest, limit: int) -> float:
         tokens = request.prompt_tokens
         if tokens is None:
             tokens = sum(self._counter.count(message.content) for message in request.messages)
-        price = batch_price(self.spec, _usage(tokens + _TOKENS_AROUND * len(request.messages), request.max_tokens))
+        price = batch_price(self.spec, _usage(tokens + _TOKENS_AROUND * len(request.messages), limit))
         return price.dollars if price else 0.0
 
     @cached_property
@@ -167,12 +183,6 @@ class _WaitingChatModel:
     async def complete(self, request: ChatRequest) -> ChatReply:
         with self._batches.under_way.gathering.waiting():
             return await self._model.complete(request)
-
-
-def _body(spec: str, request: ChatRequest) -> bytes:
-    """Return the body that a direct call sends, as JSON."""
-    parameters = request_parameters(spec, request.temperature, request.max_tokens)
-    return msgspec.json.encode({"messages": request.messages, **parameters})
 
 
 def _usage(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:

@@ -79,11 +79,15 @@ class ClaimSettings(_Section):
     """Options of `prepare` that decide the parts, such as `embedder`."""
     model: str = ""
     """The answering model; empty: nothing is answered."""
+    model_options: dict[str, Any] = {}
+    """What decides the model's replies (`ModelOptions`), such as `reasoning_effort`."""
     reading: dict[str, Any] = {}
     """Options of reading: method, history_format, max_tokens and more."""
     protocol: Protocol = "standard"
     judge: str = ""
     """Spec of the judge; empty: the benchmark's own."""
+    judge_options: dict[str, Any] = {}
+    """The same for the judge's model."""
     measure: str = ""
     """A measure of `retrieval` such as `recall@5`, for claims about what is found; empty: answers are graded."""
     granularity: Granularity | None = None

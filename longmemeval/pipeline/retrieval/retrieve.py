@@ -113,7 +113,7 @@ def _from_fixtures(
         protocol=scoring.protocol,
         prepared=options.prepared,
         embedder=options.embedder,
-        query_model=QueryModel(options.query_model, options.model_options) if options.query_model else None,
+        query_model=QueryModel(options.query_model, options.model_options.connection) if options.query_model else None,
         reached_by=options.model_options,
     )
     plans = [planning.plan(configuration, run_id) for configuration, run_id in memories]

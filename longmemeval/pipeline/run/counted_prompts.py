@@ -71,7 +71,7 @@ def _prompts(
     analysis = analysis_of(configuration)
     if analysis.asks_model:
         manner += "; asking the model about the questions first is not counted"
-    counter = CallCounter(plan.model)
+    counter = CallCounter(plan.model, options=plan.options.model_options)
     tools = MemoryTools(
         embed_query=embed,
         gold=gold_for(configuration, plan.dataset),
@@ -125,7 +125,8 @@ def _before_prepare(plan: RunPlan, left: Sequence[Question]) -> Calls:
     The range is from prompts without any message to prompts with the whole history, or as much of it as the memory's
     budget holds; no prompt exceeds the context window.
     """
-    spec, reading, counter = plan.model, plan.reading, CallCounter(plan.model, tokens=_counter(plan.model))
+    spec, reading = plan.model, plan.reading
+    counter = CallCounter(spec, tokens=_counter(spec), options=plan.options.model_options)
     histories = _histories(plan, sampled_of(left))
     sampled = list(histories)
     budget = plan.configuration.parameters.get("budget")
@@ -146,7 +147,7 @@ def _before_prepare(plan: RunPlan, left: Sequence[Question]) -> Calls:
         return estimate_calls(spec, calls, len(left), f"{share} prompts", too_long=too_long)
     least, too_long = _read(plan, sampled, counter, nothing)
     most, _ = _read(plan, sampled, counter, within_budget)
-    longest = [Call(Reader(reading, counter, counter.tokens).limit or 0, reading.max_tokens)]
+    longest = [Call(Reader(reading, counter, counter.tokens).limit or 0, counter.limits.first(reading.max_tokens))]
     low = estimate_calls(spec, least, len(left), "")
     basis = f"{share} questions, before prepare: no message to {'the budget' if budget else 'the whole history'}"
     high = estimate_calls(spec, [calls or longest for calls in most], len(left), basis, too_long=too_long)
@@ -192,7 +193,7 @@ def analysing_work(plan: RunPlan, questions: Sequence[Question]) -> Calls | None
     chat: ChatModel = counter
     sampled: Sequence[Question] = sampled_of(questions)
     if cache.exists():
-        sampled, chat = questions, CachedChatModel(counter, cache, options=plan.options.model_options)
+        sampled, chat = questions, CachedChatModel(counter, cache, options=plan.options.model_options.connection)
     calls: list[Sequence[Call]] = []
 
     async def ask() -> None:

@@ -183,7 +183,7 @@ def _preparation(plan: RunPlan, making: PrepareOptions | None) -> tuple[PrepareR
     try:
         plan.fixtures.hashes(plan.questions)
     except FixtureError:
-        defaults: dict[str, Any] = {"name": options.prepared, "model_options": options.model_options}
+        defaults: dict[str, Any] = {"name": options.prepared, "model_options": options.model_options.connection}
         if options.embedder:
             defaults["embedder"] = options.embedder
         making = making or PrepareOptions(**defaults)

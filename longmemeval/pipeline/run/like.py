@@ -16,7 +16,7 @@ from longmemeval.core.options import from_record
 from longmemeval.core.text.words import differences
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FixtureError, HarnessError, nearest
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.options import ModelOptions, generation_of
 from longmemeval.memory.configuration import configuration_of
 from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
@@ -73,7 +73,7 @@ def run_like(
     options = RunOptions(
         reading=_reading(settings, manifest.templates, source),
         prepared=settings.preparation or "default",
-        model_options=ModelOptions(api_base=settings.model.api_base or None),
+        model_options=ModelOptions(settings.model.api_base or None, **generation_of(settings.model.options or {})),
         query_model=settings.query_model.spec if settings.query_model else None,
         protocol="official" if protocol else "standard",
         protocol_texts=texts,
@@ -94,8 +94,17 @@ def run_like(
         options=options,
         folders=folders,
     )
+    planned = _with_temperature(planned, settings.model.temperature)
     _check_prepared(planned, manifest)
     return planned
+
+
+def _with_temperature(plan: RunPlan, temperature: float | None) -> RunPlan:
+    """Return the plan with the temperature of the original run, if the reading has another."""
+    if temperature is None or temperature == plan.reading.temperature:
+        return plan
+    options = structs.replace(plan.options.model_options, temperature=float(temperature))
+    return plan.with_options(model_options=options)
 
 
 def changes(before: RunManifest, now: RunManifest) -> list[str]:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.registry import load_dataset
@@ -162,15 +162,17 @@ class RunPlan:
     @property
     def settings(self) -> AnswerSettings:
         """The settings that decide an answer and are known before preparing; templates by their hashes."""
-        base, reading = endpoint(self.model, self.options.model_options), self.reading
+        model_options, reading = self.options.model_options, self.reading
+        base, decisive = endpoint(self.model, model_options), dict(model_options.recorded)
         return AnswerSettings(
             memory=memory_settings(self.configuration),
             reads_gold=definition_of(self.configuration).reads_gold,
             model=ModelSettings(
                 self.model,
                 api_base=public_url(base) if base else None,
-                temperature=reading.temperature,
+                temperature=decisive.pop("temperature", reading.temperature),
                 **reading.recorded("model"),
+                options=decisive or UNSET,
             ),
             reading=reading_settings(reading.recorded("reading")),
             embedder=None,

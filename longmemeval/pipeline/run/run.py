@@ -130,7 +130,7 @@ class _Ready:
         account = Account(folder / SPENDING, options.spending)
         self.batches = self._batches("answers", plan.model, account) if options.batch else None
         self._model = self.batches or load_chat_model(plan.model, options.model_options, account=account)
-        of_preparation = options.prepare_options or options.model_options
+        of_preparation = options.prepare_options or options.model_options.connection
         self._model_access = ModelAccess(
             embedder=options.embedder or "",
             options=of_preparation,
@@ -144,7 +144,7 @@ class _Ready:
         self.fixtures = plan.fixtures
         self._embedder = self.fixtures.embedder_of(questions)
         asked_at_once = options.question_concurrency or options.concurrency
-        query_model = QueryModel(options.query_model or plan.model, options.model_options, asked_at_once)
+        query_model = QueryModel(options.query_model or plan.model, options.model_options.connection, asked_at_once)
         batched = partial(self._batches, "questions", account=account) if options.batch else None
         self.analyses = question_analyses(plan.configuration, query_model, folders, account, batched)
         self.vectors = query_vectors(

@@ -27,7 +27,7 @@ from longmemeval.core.text_files import Location, YamlText, field_path, load_yam
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.offline import LAST_SESSION, PARROT, REFUSE
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.options import GENERATION, ModelOptions
 from longmemeval.memory.configuration import (
     MEMORIES,
     MemoryConfiguration,
@@ -137,7 +137,7 @@ class MemoryEntry(_Entry):
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
 
 
-@_with_options(ModelOptions, "api_base", "timeout_s", "max_attempts")
+@_with_options(ModelOptions, "api_base", "timeout_s", "max_attempts", *GENERATION)
 class ModelEntry(_Entry):
     """An answering model."""
 
@@ -151,6 +151,11 @@ class ReadingEntry(_Entry):
 
     method: ReadingMethod
     name: str | None = None
+
+
+@_with_options(ModelOptions, *GENERATION)
+class JudgeOptionsSection(_Section):
+    """Options for the calls of every judge that is a chat model."""
 
 
 @_with_options(ModelOptions, "api_base", "give_up_after_s")
@@ -170,6 +175,7 @@ class SweepFile(_Section):
     controls: bool = False
     """True if the controls are run too, once each and with the first reading."""
     judges: list[str] = []
+    judge_options: JudgeOptionsSection = JudgeOptionsSection()
     holdout: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of haystacks held out: the best configuration is chosen without them and reported on them; None: none."""
     repeat: PositiveInt = 1

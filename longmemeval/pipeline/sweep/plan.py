@@ -220,7 +220,9 @@ def plan(file: str | Path, *, begun: bool = False) -> SweepPlan:
         runs=(),
         judges=tuple(dict.fromkeys(content.judges)),
         grading=EvaluateOptions(
-            model_options=ModelOptions(**given_options(content, ModelOptions)),
+            model_options=ModelOptions(
+                **given_options(content, ModelOptions), **given_options(content.judge_options, ModelOptions)
+            ),
             **given_options(content, EvaluateOptions, "votes", "concurrency"),
         ),
         max_cost=content.max_cost,
