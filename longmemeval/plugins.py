@@ -216,7 +216,10 @@ class Registry(Generic[T]):
             return self._checked(specified, name)
         if ":" in name:
             return self._checked(load_object(name, self.what), name)
-        raise HarnessError(f"Unknown {self.what} '{name}'", fix=nearest(name, self.names()))
+        module, _, attribute = name.rpartition(".")
+        is_file = module.isidentifier() and Path(f"{module}.py").is_file()
+        fix = f"Write {module}:{attribute}" if is_file else nearest(name, self.names())
+        raise HarnessError(f"Unknown {self.what} '{name}'", fix=fix)
 
     def _checked(self, loaded: object, name: str) -> T:
         adapted = self.adapt(loaded)

@@ -44,7 +44,7 @@ def test_one_command_runs_grades_and_compares_eight_runs(done: tuple[Path, str, 
     assert "Remaining:" in err
     assert f"[8/8] {RUNS[7]}: answering {COUNT} questions" in err
     assert f"{8 * COUNT} questions answered and {8 * COUNT} answers graded" in err
-    assert out.splitlines()[-1] == "Runs: results/sample_*"
+    assert "\nRuns: results/sample_*\nNext steps:\n  longmemeval report --sweep sample " in out
     made = [path.name for path in (folder / "results").glob("sample_*")]
     assert sorted(made) == sorted([*RUNS, "sample_plan.json"])
     folders = folders_in(folder)

@@ -109,7 +109,7 @@ def test_the_lines_under_the_table(dataset: Dataset, folders: Folders) -> None:
     *cautions, differing = caution_lines(found)
     assert cautions == found.texts("caution")
     assert [one.code for one in found.sentences if one.kind == "caution"] == ["unchecked-judge", "not-completed"]
-    assert differing == "History format: nl in last-k, direct; none in last-k, con."
+    assert differing == "History format: nl with direct; none with con."
     assert set(found.cautions) < set(found.warnings)
 
 
@@ -142,7 +142,7 @@ def test_columns_that_matter_stay(dataset: Dataset, folders: Folders) -> None:
     [
         (LONGMEMEVAL, ["multi-session"], "as 5 of LongMemEval's 6 question types are missing"),
         (LONGMEMEVAL, LONGMEMEVAL.types.order, None),
-        (BEAM, BEAM.types.order[1:], "as 1 of BEAM's 10 question types are missing: "),
+        (BEAM, BEAM.types.order[1:], "as 1 of BEAM's 10 question types is missing: "),
         (LOCOMO, ["temporal"], None),
     ],
 )
@@ -164,14 +164,14 @@ def test_the_task_average_is_missed_only_where_the_benchmark_has_one(
     ],
 )
 def test_a_threshold_is_worth_what_the_judge_gives_declining(credit: float | None, said: str | None) -> None:
-    """Four unanswerable questions with low scores, two of them declined, and four others that are right."""
-    golds = [Gold(f"q{n}", "multi-session", "an answer", (), (), n < 4) for n in range(8)]
-    declines = {f"q{n}": "I don't know." if n < 2 else "It was red." for n in range(8)}
-    credits = {f"q{n}": credit if n < 2 else float(n > 3) for n in range(8)}
+    """Forty unanswerable questions with low scores, twenty of them declined, and forty others that are right."""
+    golds = [Gold(f"q{n}", "multi-session", "an answer", (), (), n < 40) for n in range(80)]
+    declines = {f"q{n}": "I don't know." if n < 20 else "It was red." for n in range(80)}
+    credits = {f"q{n}": credit if n < 20 else float(n > 39) for n in range(80)}
     judgements = {
         name: Judgement(name, None if one is None else one == 1, "", STRICT.id, "", "") for name, one in credits.items()
     }
-    scores = {f"q{n}": 0.1 if n < 4 else 0.9 for n in range(8)}
+    scores = {f"q{n}": 0.1 if n < 40 else 0.9 for n in range(80)}
     metrics = compute_metrics(golds, judgements, STRICT, hypotheses=declines, top_scores=scores)
     lines = [line for line in abstention_lines(metrics) if line.startswith("With a recall threshold of")]
     assert [line.endswith(said or "") for line in lines] == ([True] if said else [])
@@ -286,3 +286,21 @@ def test_runs_of_one_memory_go_by_what_tells_their_ids_apart(dataset: Dataset, f
     assert [found.names[run.run_id] for run in found.rows] == ["number-0", "number-1", "bm25"]
     graded_run(dataset, folders, "other-again", labels(30, 10), settings={"memory": memory})
     assert list(compare(["other", "other-again"], folders=folders).names.values()) == ["other", "other-again"]
+
+
+def test_rows_of_equal_scores_do_not_depend_on_the_order_of_runs(dataset: Dataset, folders: Folders) -> None:
+    for run_id in "abc":
+        memory = {"memory": {"name": f"memory-{run_id}", "preset": "last-k", "parameters": {}}}
+        graded_run(dataset, folders, run_id, labels(10, 30), settings=memory)
+    orders = [[row.run_id for row in compare(list(ids), folders=folders).ranked] for ids in ("abc", "acb")]
+    assert orders == [["a", "b", "c"]] * 2
+
+
+def test_notes_repeat_nothing_that_is_below_the_table(dataset: Dataset, folders: Folders) -> None:
+    for run_id in "ab":
+        graded_run(dataset, folders, run_id, labels(10, 30))
+    lines = [
+        line for line in comparison_answer(compare(["a", "b"], folders=folders), notes=True) if isinstance(line, str)
+    ]
+    told = [line for line in lines if line]
+    assert len(set(told)) == len(told)

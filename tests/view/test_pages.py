@@ -75,7 +75,7 @@ def test_controls_are_called_that_in_the_list(tmp_path: Path) -> None:
     shown = words(visitor(folders).get("/runs?sort=run").text)
     assert "last-k plain" in shown
     assert "oracle control, reads gold gold" in shown
-    assert "offline/parrot control parrot" in shown
+    assert "parrot on last-k control parrot" in shown
 
 
 def test_no_runs_say_what_to_do(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def check(
     data = load_dataset(dataset, folders.data_dir)
     checking = JudgeChecking(data, judge, selection=selection, options=options, folders=folders)
     estimate = checking.estimate()
-    plants = f"{count_of(len(checking.plants), 'plant')}, {len(checking.left()):,} to be judged"
+    plants = f"{count_of(len(checking.plants), 'test answer')}, {len(checking.left()):,} to be judged"
     if dry_run:
         if as_json:
             print_json({"estimate": _document(checking, estimate)})
@@ -70,7 +70,7 @@ def check(
         return
     print_table(check_table(outcome.check))
     print_lines(check_notes(outcome.check, unlike=outcome.rates is not None and outcome.rates.unlike))
-    out.print(f"Judged now: {outcome.newly_judged:,}; plants and labels: {printable(str(outcome.folder))}/")
+    out.print(f"Judged now: {outcome.newly_judged:,}; test answers and labels: {printable(str(outcome.folder))}/")
 
 
 def _document(checking: "JudgeChecking", stage: "Stage") -> dict[str, object]:

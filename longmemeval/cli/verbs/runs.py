@@ -11,7 +11,7 @@ from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count, count_of, percent
 from longmemeval.pipeline.compare.columns import WARNED
-from longmemeval.report.tables.comparison import warning_codes
+from longmemeval.report.tables.comparison import warned_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def runs(
         return
     warnings = warnings_of(found, folders)
     print_table(tabulate("", _columns(warnings.by_run), [(run, state_of_unfinished(run, folders)) for run in found]))
-    print_lines(warning_codes(list(warnings.by_run.items())))
+    print_lines(warned_lines(list(warnings.by_run.items())))
     if unknown := warnings.unknown:
         out.print(f"{count_of(unknown, 'score')} not checked for warnings; `longmemeval compare RUN` does that.")
     print_lines(

@@ -7,7 +7,7 @@ import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.estimates import show_sweep
-from longmemeval.cli.next_step import command_line
+from longmemeval.cli.next_step import command_line, page, view
 from longmemeval.cli.options import Shown
 from longmemeval.cli.output import err, out, print_json, print_table, printable, warn
 from longmemeval.cli.verbs.compare import show as show_comparison
@@ -62,7 +62,7 @@ def sweep(
     elif dry_run:
         show_sweep(report.estimate, len(report.runs))
     else:
-        show(report)
+        show(report, places)
     alike: dict[tuple[str, str], list[str]] = {}
     for failure in report.failures:
         alike.setdefault((failure.what, failure.setting), []).append(failure.run_id)
@@ -74,8 +74,8 @@ def sweep(
         raise typer.Exit(1)
 
 
-def show(report: "SweepReport") -> None:
-    """Print the results of the runs, and where they are."""
+def show(report: "SweepReport", places: shared.Places) -> None:
+    """Print the results of the runs, where they are, and the pages that show them."""
     from longmemeval.pipeline.sweep.holdout import holdout_line
 
     for compared in report.comparisons:
@@ -88,6 +88,9 @@ def show(report: "SweepReport") -> None:
     new = f"{count_of(report.newly_answered, 'question')} answered and {count_of(report.newly_judged, 'answer')} graded"
     err.print(f"{new if worked else 'Nothing was left to do'}; took {report.seconds:.1f} s.")
     out.print(printable(f"Runs: {report.results}/{report.name}_*"))
+    for compared in report.comparisons[:1]:
+        judge = ["--judge", compared.judge] if len(report.comparisons) > 1 else []
+        out.next(*page("--sweep", report.name, *judge, places=places), *view(places))
 
 
 def _show_front(compared: "SweepComparison") -> None:

@@ -1,7 +1,8 @@
 """Check which runs may be compared, and note where they differ in more than their memory."""
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, structs
@@ -93,7 +94,7 @@ def _refuse(
     for run in graded:
         groups.setdefault(key(run), []).append(run)
     if len(groups) > 1:
-        values = [f"{_names(alike, {})}: {shown(alike[0])}" for alike in groups.values()]
+        values = [f"{listed([run.id for run in alike], _MAX_LISTED)}: {shown(alike[0])}" for alike in groups.values()]
         raise HarnessError(f"{what}: {'; '.join(values)}", fix=fix)
 
 
@@ -223,8 +224,9 @@ def setting_differences(graded: Sequence[Evaluation], names: Mapping[str, str] =
                 for run in runs
             )
             shown = {} if in_names else names
-            elsewhere = "elsewhere" if len(alike) > 2 else f"in {_names(alike, shown)}"
-            by_value = "; ".join(f"{value} in {_names(runs, shown)}" for value, runs in rarer)
+            at = partial(_place, every=[run for runs in groups.values() for run in runs], names=shown)
+            elsewhere = where if (where := at(alike)).startswith("with ") or len(alike) <= 2 else "elsewhere"
+            by_value = "; ".join(f"{value} {at(runs)}" for value, runs in rarer)
             text = f"{words[0].upper()}{words[1:]}: {by_value}; {commonest} {elsewhere}."
             differences[words] = SettingDifference(text, in_names)
     return differences
@@ -274,5 +276,12 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:12]}…"
 
 
-def _names(runs: Iterable[Evaluation], names: Mapping[str, str]) -> str:
-    return listed(list(dict.fromkeys(names.get(run.id, run.id) for run in runs)), _MAX_LISTED)
+def _place(runs: Sequence[Evaluation], every: Sequence[Evaluation], names: Mapping[str, str]) -> str:
+    """Return "with con" if that part of their names tells these runs from all others, else "in" and their names."""
+    own = [names.get(run.id, run.id) for run in runs]
+    others = [names.get(run.id, run.id) for run in every if run not in runs]
+    taken = {part for name in others for part in name.split(", ")}
+    for part in own[0].split(", ")[1:]:
+        if part not in taken and all(part in name.split(", ")[1:] for name in own):
+            return f"with {part}"
+    return f"in {listed(list(dict.fromkeys(own)), _MAX_LISTED, '; ' if any(', ' in name for name in own) else ', ')}"

@@ -289,11 +289,16 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
 
     @property
     def ranked(self) -> list[ComparedRun]:
-        """The rows in the order shown: the highest score first, controls other than the baseline last."""
+        """The rows in the order shown: the highest score first, controls other than the baseline last.
+
+        Of equal scores, the baseline is first, then names decide: the order in which runs were named does not matter.
+        """
         baseline = self.rows[0]
 
-        def order(row: ComparedRun) -> tuple[bool, float]:
-            return row.summary.control is not None and row is not baseline, -row.summary.metrics.overall.accuracy
+        def order(row: ComparedRun) -> tuple[bool, float, bool, str]:
+            control = row.summary.control is not None and row is not baseline
+            accuracy = row.summary.metrics.overall.accuracy
+            return control, -accuracy, row is not baseline, self.names[row.run_id]
 
         return sorted(self.rows, key=order)
 

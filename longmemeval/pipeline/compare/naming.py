@@ -75,8 +75,12 @@ def _split(setup: Setup) -> tuple[str, dict[str, str]]:
             break
         values = {key: value} | values
         words.pop()
-    memory = " ".join(words)
-    return (f"{_short_model(setup.model)} on {memory}" if setup.model in CONTROL_MODELS else memory), values
+    return answered_by(setup.model, " ".join(words)), values
+
+
+def answered_by(model: str, memory: str) -> str:
+    """Return the name of a memory, for a control model with the model's, as in "parrot on hybrid"."""
+    return f"{_short_model(model)} on {memory}" if model in CONTROL_MODELS else memory
 
 
 def _differing(alike: Sequence[tuple[Setup, Mapping[str, str]]]) -> list[str]:

@@ -56,12 +56,12 @@ TEMPLATES: dict[str, str] = {
     "points, {i:ci}.",
     "repeats": "{A}: mean {a:percent} over {r} repeats (SD {sd:spread} points, range {low:percent} to "
     "{high:percent}). {c} of {n:labels} changed between repeats.",
-    "no-memory-helps": "No memory is significantly better than the trivial control {C} ({c:percent}){m:adjusted}. "
+    "no-memory-helps": "No memory is significantly better than the trivial control {C} ({c:percent}{m:holm_in}). "
     "These scores do not show that any memory helps.",
-    "memories-not-better": "Not significantly better than the trivial control {C} ({c:percent}){m:adjusted}: {names}.",
-    "all-better": "{m:Every} is significantly better than the trivial control {C} ({c:percent}){m:adjusted}.",
+    "memories-not-better": "Not significantly better than the trivial control {C} ({c:percent}{m:holm_in}): {names}.",
+    "all-better": "{m:Every} is significantly better than the trivial control {C} ({c:percent}{m:holm_in}).",
     "control-out-of-reach": "No memory can be significantly better than the trivial control {C} "
-    "({c:percent}){m:adjusted}: it leaves only {room:units} to improve on; at least {q} are needed.",
+    "({c:percent}{m:holm_in}): it leaves only {room:units} to improve on; at least {q} are needed.",
     # Warnings about scores; no names: about all rows.
     **dict.fromkeys(SCORE_WARNINGS, "{names:about}{text}"),
     # How the figures were made.
@@ -72,7 +72,7 @@ TEMPLATES: dict[str, str] = {
     "common-questions": "Only the {n:questions} that all runs share are compared; excluded: {left_out}. Tokens, cost "
     "and latency are still those of the whole runs.",
     "answers-elsewhere": "{names}: imported answers; how they were produced is unknown.",
-    "not-completed": "{A} is incomplete ({status}); unanswered questions count as wrong.",
+    "not-completed": "{A} is incomplete{status:unless_incomplete}; unanswered questions count as wrong.",
     "reads-gold": "{A} is given the gold evidence: an upper bound, not a memory system.",
     "other-judge-model": "{names}: according to the server, not all labels come from the official judge's model.",
     "setting-differs": "{text}",
@@ -194,7 +194,6 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "holm_in": lambda comparisons: f", Holm, {comparisons:,} comparisons" if comparisons > 1 else "",
     "comparisons": lambda comparisons: f" for {comparisons:,} comparisons" if comparisons > 1 else "",
     "after_correction": lambda k: f", after correction for {k:,} comparisons" if k > 1 else "",
-    "adjusted": _holm,
     "pairs": lambda pairs: count_of(pairs, "pairwise difference"),
     "others": lambda others: f"each of the {others:,} other memories" if others > 1 else "the other memory",
     "Every": lambda memories: "Every memory" if memories > 1 else "The memory",
@@ -206,6 +205,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "budgets": _budgets,
     "share": _share,
     "break_even": _break_even,
+    "unless_incomplete": lambda status: "" if status == "incomplete" else f" ({status})",
     "official": lambda official: "" if official else " (not official)",
     "survives": lambda survives: "still significant" if survives else "no longer significant",
     "about": lambda names: f"{names}: " if names else "",

@@ -15,6 +15,7 @@ from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.estimate import ANALYSIS, ANSWERS, JudgeChoice, run_stages
 from longmemeval.pipeline.run.plan import RunPlan
+from longmemeval.pipeline.sweep.plan import placed
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.ranking.questions import AnalysisMethod
 
@@ -159,9 +160,10 @@ def _run_estimate(state: SweepState, run: RunPlan, stages: Sequence[Stage], name
 
 
 def _notes(state: SweepState, runs: Sequence[RunPlan]) -> tuple[str, ...]:
-    models = dict.fromkeys((run.model, run.options.model_options) for run in runs)
-    for spec, options in models:
+    models = {(run.model, run.options.model_options): state.plan.entries[run.run_id].model for run in runs}
+    for (spec, options), place in models.items():
         if is_offline(spec):
-            load_chat_model(spec, options)  # Raises if a model is missing; for other models `model_warning` does.
+            with placed(place):
+                load_chat_model(spec, options)  # Raises if a model is missing; for other models `model_warning` does.
     warnings = (model_warning(spec, options) for spec, options in models)
     return tuple(warning for warning in warnings if warning)

@@ -237,6 +237,9 @@ def _fix(kind: str, location: Location, value: object, context: dict[str, Any]) 
     if kind == "extra_forbidden":
         if location == ("prepare", "backend"):
             return "It is called `executor` now: processes (was loky) or threads (was threading)"
+        within = [name for name, one in _SECTIONS.items() if location[0] in one.model_fields]
+        if len(location) == 1 and within:
+            return f"Write it under `{within[0]}`"
         section = _SECTIONS.get(location[0], SweepFile) if len(location) > 1 else SweepFile
         section = EmbedderEntry if location[:2] == ("prepare", "embedder") else section
         return nearest(str(location[-1]), section.model_fields)

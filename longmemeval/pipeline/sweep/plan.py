@@ -438,9 +438,15 @@ def _labelled(name: str, values: Mapping[str, object]) -> str:
 @contextmanager
 def _located(text: YamlText, *location: int | str) -> Iterator[None]:
     """Add the position in the file to errors raised inside the context."""
+    with placed(text.place(*location)):
+        yield
+
+
+@contextmanager
+def placed(place: str) -> Iterator[None]:
+    """Add a position in a file, as `YamlText.place` returns it, to errors raised inside the context."""
     try:
         yield
     except HarnessError as error:
-        place = text.place(*location)
-        where = f"{place}: {error.where}" if error.where else place
+        where = ": ".join(filter(None, [place, error.where]))
         raise type(error)(error.what, where=where, fix=error.fix) from error

@@ -18,7 +18,7 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
 from longmemeval.pipeline.run.plan import RunPlan
-from longmemeval.pipeline.sweep.plan import SweepPlan
+from longmemeval.pipeline.sweep.plan import SweepPlan, placed
 from longmemeval.reading.configuration import prompt_limit
 from longmemeval.records import Answer, Question
 from longmemeval.results.index import IndexEntry, read_index
@@ -49,11 +49,15 @@ class SweepState:
         self._planned = planned_manifest(self.dataset, self.runs[0].settings, self.questions, planned.selection)
         self.asked = RunQuestions(self._planned, self.dataset)
         specs = planned.judges or (default_judge_of(self.dataset),)
-        self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
+        self.judges: dict[str, JudgeIdentity] = {spec: self._identity(spec) for spec in specs}
         """The judges by spec."""
         self._files: dict[str, RunFiles] = {}
         """The files read of each run, by id."""
         self._index: list[IndexEntry] | None = None
+
+    def _identity(self, spec: str) -> JudgeIdentity:
+        with placed(next(iter(self.plan.entries.values())).judges.get(spec, "")):
+            return self.judge(spec, CallCounter).identity
 
     def changed(self, run: RunPlan) -> None:
         """Note that a run was written to, so that its files are read again."""

@@ -30,6 +30,7 @@ from longmemeval.report.tables.comparison import (
     comparison_notes,
     digest_table,
     effort_tables,
+    marks_line,
     pairs_line,
     published_table,
     question_count,
@@ -229,7 +230,8 @@ def html_page(
         among(comparison),
         patterns_of(comparison),
     )
-    main = list(map(without_places, caution_lines(comparison)))
+    marks = marks_line(comparison)  # The caption of the scores says it.
+    main = [without_places(line) for line in caution_lines(comparison) if line != marks]
     return written_page(
         "page.html.j2",
         script=page_file("page.js"),

@@ -64,7 +64,7 @@ from longmemeval.report.tables.runs import (
 )
 from longmemeval.results.graded.graded_run import Evaluation, GradedRun
 from longmemeval.results.graded.judge_checks import CheckedScore
-from longmemeval.results.scores.warnings import Gradings, ScoreWarning
+from longmemeval.results.scores.warnings import IN_GENERAL, Gradings, ScoreWarning, WarningCode
 
 # Compare memories under several token budgets: the score, evidence recall and prompt tokens under each.
 
@@ -105,7 +105,7 @@ def grid_table(comparison: Comparison, grid: Grid) -> Table:
         Column(f"{grid.across}={value}" if parameter else value, partial(score, place))
         for place, value in enumerate(grid.across_values)
     ]
-    return tabulate(f"{comparison.metric} in percent, {grid.title}", columns, lines)
+    return tabulate(f"{comparison.metric[:1].upper()}{comparison.metric[1:]} in percent, {grid.title}", columns, lines)
 
 
 _NARROW = 16
@@ -432,16 +432,16 @@ def warning_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> Iterato
         yield text if len(names) == len(runs) else f"{listed(names, _MAX_LISTED)}: {text}"
 
 
-def warning_codes(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> list[str]:
-    """Return a line with the code of each warning and the runs it is about; none without warnings."""
-    about: dict[str, list[str]] = {}
+def warned_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> list[str]:
+    """Return a sentence for each kind of warning, with the runs it is about; none without warnings."""
+    about: dict[WarningCode, list[str]] = {}
     for name, warnings in runs:
         for code in dict.fromkeys(warning.code for warning in warnings):
             about.setdefault(code, []).append(name)
-    parts = [
-        f"{code} ({'all' if len(names) == len(runs) else listed(names, _MAX_LISTED)})" for code, names in about.items()
+    return [
+        f"{WARNED} {'All runs' if 1 < len(names) == len(runs) else listed(names, _MAX_LISTED)}: {IN_GENERAL[code]}"
+        for code, names in about.items()
     ]
-    return [f"{WARNED} {'; '.join(parts)}."] if parts else []
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
@@ -596,7 +596,7 @@ def comparison_answer(
     if tables or notes:
         yield from run_id_lines(comparison)
     if notes:
-        yield from comparison_notes(comparison)
+        yield from (note for note in comparison_notes(comparison) if note not in caution_lines(comparison))
 
 
 def run_id_lines(comparison: Comparison) -> Iterator[str]:

@@ -66,8 +66,13 @@ def task_average_note(metrics: Metrics, benchmark: Benchmark) -> str | None:
     if not missing:
         return None
     names = ", ".join(dict.fromkeys(missing))
-    count = f"{len(set(missing))} of {benchmark.title}'s {len(needed)} question types"
-    return f"Task average: not defined, as {count} are missing: {names}."
+    number = len(set(missing))
+    count = f"{number} of {benchmark.title}'s {len(needed)} question types {'is' if number == 1 else 'are'} missing"
+    return f"Task average: not defined, as {count}: {names}."
+
+
+_LEAST_HELD_OUT = 30
+"""Number of questions below which nothing is said of a threshold's effect on them."""
 
 
 def abstention_lines(metrics: Metrics) -> list[str]:
@@ -79,7 +84,8 @@ def abstention_lines(metrics: Metrics) -> list[str]:
         counts = f"{right}; {count_of(abstaining.unanswerable, 'question was', 'questions were')} unanswerable"
         lines.append(f"Abstaining: {', '.join([*parts, counts])}.")
     # If the judge gives no credit for declining, a threshold has nothing to gain.
-    if metrics.calibration and (held_out := metrics.calibration.held_out) and held_out.pays and not held_out.costs:
+    held_out = metrics.calibration.held_out if metrics.calibration else None
+    if metrics.calibration and held_out and held_out.n >= _LEAST_HELD_OUT and held_out.pays and not held_out.costs:
         parts = [f"{name} {share}" for name, share in abstaining_shares(held_out.abstaining).items() if share]
         lines.append(
             f"With a recall threshold of {metrics.calibration.threshold:.3g} (chosen on "

@@ -19,6 +19,7 @@ from longmemeval.judges.people import is_imported, is_person
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.template_set import grading
 from longmemeval.llm.model_calls import CallSums
+from longmemeval.llm.options import is_offline
 from longmemeval.measures.metrics import Latency, Metrics, Score, credit, latency
 from longmemeval.memory.definition import Control
 from longmemeval.records import Answer, Judgement, Usage, usage_of
@@ -500,7 +501,7 @@ def load_graded(
             )
         remembered.of(bool, partial(files.key_of, "files"), partial(_is_intact, files))
         refuse_unanswered(files)
-        chosen = _chosen_metrics(folder, files.metrics, judge)
+        chosen = _chosen_metrics(files, judge)
         protocol = manifest.settings.official_protocol
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
         if key not in questions_by_key:
@@ -527,7 +528,8 @@ def _recomputed(files: RunFiles, asked: RunQuestions, chosen: Metrics) -> Metric
     return scores[chosen.judge.id]
 
 
-def _chosen_metrics(folder: Path, scores: Sequence[Metrics], judge: str | None) -> Metrics:
+def _chosen_metrics(files: RunFiles, judge: str | None) -> Metrics:
+    folder, scores = files.folder, files.metrics
     exact = [metrics for metrics in scores if metrics.judge.id == judge]
     # Of several gradings by one judge the first is the score; a later one must be named by its own id.
     fitting = exact or [
@@ -540,9 +542,9 @@ def _chosen_metrics(folder: Path, scores: Sequence[Metrics], judge: str | None) 
         # People label only some of the answers: next to another judge, their score must be named.
         fitting = [metrics for metrics in fitting if not is_person(metrics.judge)] or fitting
     if not scores:
-        raise HarnessError(
-            f"Run '{folder.name}' is not graded", where=str(folder), fix=f"Run `longmemeval evaluate {folder.name}`"
-        )
+        offline = " --judge offline/lexical" if is_offline(files.manifest.settings.model_name) else ""
+        fix = f"Run `longmemeval evaluate {folder.name}{offline}`"
+        raise HarnessError(f"Run '{folder.name}' is not graded", where=str(folder), fix=fix)
     if not fitting or (judge is not None and not exact and len(fitting) > 1):
         what = "several judges of that name" if fitting else "no judge of that name"
         ids = [metrics.judge.id for metrics in fitting or scores]

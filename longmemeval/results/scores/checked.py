@@ -7,6 +7,7 @@ from msgspec import structs
 
 from longmemeval.core.files import write_atomic
 from longmemeval.errors import IntegrityError
+from longmemeval.judges.definition import rules_of
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.metrics import Metrics, compute_metrics
@@ -68,9 +69,15 @@ def recompute_scores(files: RunFiles, asked: RunQuestions, stored: Metrics, *, g
         raise IntegrityError(
             f"The scores of run '{run_id}' are not those of its files: {older}",
             where=str(files.folder),
-            fix=f"Run `longmemeval evaluate {run_id}` with this judge ({judge_name(stored.judge)})",
+            fix=_evaluate_again(run_id, stored.judge),
         )
     return again
+
+
+def _evaluate_again(run_id: str, judge: JudgeIdentity) -> str:
+    if rules_of(judge.model):
+        return f"Run `longmemeval evaluate {run_id} --judge {judge.model}`"
+    return f"Run `longmemeval evaluate {run_id}` with this judge ({judge_name(judge)})"
 
 
 def metrics_of(files: RunFiles, asked: RunQuestions, judge: JudgeIdentity) -> Metrics:

@@ -205,7 +205,8 @@ def check_command(judge: JudgeIdentity, asked: RunQuestions) -> str:
     planting = asked.benchmark.planting
     elsewhere = compares_words(judge) and not has_judged(asked.dataset.path)
     data = planting.judged_in if planting and elsewhere else ""
-    return shlex.join(["longmemeval", "judge", "check", spec, "--dataset", data or _name_of(asked.dataset)])
+    at = ["--api-base", judge.endpoint] if judge.endpoint and "://" in judge.endpoint else []
+    return shlex.join(["longmemeval", "judge", "check", spec, "--dataset", data or _name_of(asked.dataset), *at])
 
 
 def _name_of(data: Dataset) -> str:

@@ -18,7 +18,13 @@ from longmemeval.report.charts.grids import grid_charts
 from longmemeval.report.charts.svg import need_report_libraries, shown_rows, shown_runs
 from longmemeval.report.page.summary import pair_rows, scores_of
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
-from longmemeval.report.tables.comparison import caution_lines, comparison_notes, comparison_tables, digest_table
+from longmemeval.report.tables.comparison import (
+    caution_lines,
+    comparison_notes,
+    comparison_tables,
+    digest_table,
+    marks_line,
+)
 from longmemeval.view.opened import Choice, page
 from longmemeval.view.question.gather import WHY_LOST
 from longmemeval.view.site import Site, site_of
@@ -34,6 +40,7 @@ def show(request: Request) -> Response:
     except HarnessError as error:
         return _side_by_side(request, choice, error, judges)
     first, *tables = comparison_tables(comparison, pairs=False)
+    told = {*comparison.cautions, marks_line(comparison)}  # Others are in the page already.
     return page(
         request,
         "compare.html.j2",
@@ -48,7 +55,7 @@ def show(request: Request) -> Response:
             "" if row.place < 0 else choice.address("/questions", {"show": _FILTERS[kind], "of": row.run_id})
         ),
         judges=judges,
-        warnings=[without_places(line) for line in caution_lines(comparison) if line not in comparison.cautions],
+        warnings=[without_places(line) for line in caution_lines(comparison) if line not in told],
         settings=document_without_places(settings_side_by_side(comparison.evaluations)),
         in_words=in_words,
         columns=shown_runs(comparison),

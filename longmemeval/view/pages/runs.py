@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from longmemeval.core.text.figures import UNKNOWN, count
-from longmemeval.llm.offline import CONTROL_MODELS
+from longmemeval.pipeline.compare.naming import answered_by
 from longmemeval.pipeline.status import state_of_unfinished
 from longmemeval.report.charts.svg import Look, looks_of
 from longmemeval.report.tables.status import progress
@@ -27,7 +27,7 @@ _FILTERS = ("dataset", "memory", "status", "sweep")
 _SORTS: dict[str, Callable[[ListedRun], tuple[float, str]]] = {
     "newest": lambda run: (0, ""),
     "score": lambda run: (-run.scores[0].value if run.scores else inf, ""),
-    "run": lambda run: (0, f"{_name(run)} {run.run}".casefold()),
+    "run": lambda run: (0, f"{answered_by(run.model, run.memory)} {run.run}".casefold()),
 }
 """The sort keys by the value of `sort`; equal runs stay in the order of the list, the newest first."""
 
@@ -70,10 +70,6 @@ def show(request: Request) -> Response:
     )
 
 
-def _name(run: ListedRun) -> str:
-    return run.model if run.model in CONTROL_MODELS else run.memory
-
-
 def _has(run: ListedRun, text: str) -> bool:
     return text.lower() in f"{run.run} {run.memory} {run.model} {run.dataset} {run.sweep or ''}".lower()
 
@@ -90,7 +86,7 @@ def _line(run: ListedRun, site: Site) -> RunLine:
     kind = ("control" in control, "gold" in control)
     return RunLine(
         run=run,
-        name=_name(run) or UNKNOWN,
+        name=answered_by(run.model, run.memory) or UNKNOWN,
         look=looks_of([run.run], [kind], [run.memory])[0],
         control=control,
         state=state.state if state else run.status,

@@ -374,6 +374,7 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
     "empty grid": ("top_k: [5, 10]", "top_k: []", ["line 8: memories[1].grid.top_k", "at least 1 item"]),
     "value for a grid": ("top_k: [5, 10]", "top_k: 5", ["line 8: memories[1].grid.top_k", "list"]),
     "name with a slash": ("name: s\n", "name: a/b\n", ["line 1: name", "letters, digits and . _ + -"]),
+    "field of a section": ("votes: 1", "sample: 5", ["line 17: sample", "Write it under `selection`"]),
     "unknown preset": ("  - last-k", "  - last-m", ["line 4: memories[0]", "Did you mean 'last-k'?"]),
     "unknown parameter": (
         "last_messages: 0",
