@@ -92,7 +92,7 @@ class ModelOptions(Options, frozen=True):
     reasoning_budget: Annotated[int | None, Flag(metavar="TOKENS", minimum=0)] = None
     """Tokens for reasoning, on top of the visible reply."""
     model_option: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE")] = ()
-    """Field of the request that only the provider knows; repeatable.
+    """Field that only the provider knows; repeatable.
 
     A value that is JSON is sent as such, anything else as text.
     """
