@@ -19,7 +19,6 @@ from longmemeval.judges.people import is_imported, is_person
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.template_set import grading
 from longmemeval.llm.model_calls import CallSums
-from longmemeval.llm.options import is_offline
 from longmemeval.measures.metrics import Latency, Metrics, Score, credit, latency
 from longmemeval.memory.definition import Control
 from longmemeval.records import Answer, Judgement, Usage, usage_of
@@ -542,7 +541,7 @@ def _chosen_metrics(files: RunFiles, judge: str | None) -> Metrics:
         # People label only some of the answers: next to another judge, their score must be named.
         fitting = [metrics for metrics in fitting if not is_person(metrics.judge)] or fitting
     if not scores:
-        offline = " --judge offline/lexical" if is_offline(files.manifest.settings.model_name) else ""
+        offline = " --judge offline/lexical" if files.manifest.settings.model_name.startswith("offline/") else ""
         fix = f"Run `longmemeval evaluate {folder.name}{offline}`"
         raise HarnessError(f"Run '{folder.name}' is not graded", where=str(folder), fix=fix)
     if not fitting or (judge is not None and not exact and len(fitting) > 1):
