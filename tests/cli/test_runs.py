@@ -74,6 +74,7 @@ def test_mistakes_end_with_2(command: Command) -> None:
         ("compare --sweep gird", "Unknown sweep 'gird'"),
         ("report", "--sweep"),
         ("evaluate", "No run is named"),
+        ("view nope --no-open", "Unknown run 'nope'"),
         ("verify", "name a RUN"),
         ("export --format csv", "name a RUN"),
     ):
