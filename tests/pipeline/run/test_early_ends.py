@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.errors import IntegrityError
+from longmemeval.errors import FatalModelError, HarnessError, IntegrityError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.run.plan import RunOptions
@@ -32,7 +32,6 @@ def server() -> Iterator[ModelServer]:
     [
         (TOO_LONG, "maximum context length is 8192", "--on-overflow drop-oldest"),
         (Refusal(400, "'top_p' is not supported"), "'top_p' is not supported", ""),
-        ("null-content", "finish reason: length", "a higher --max-tokens"),
     ],
 )
 def test_a_run_ends_early_when_every_question_fails_in_the_same_way(
@@ -50,6 +49,20 @@ def test_a_run_ends_early_when_every_question_fails_in_the_same_way(
     assert ENOUGH_FAILURES <= len(answers(folders)) <= ENOUGH_FAILURES + 4
     assert manifest(folders)["status"] == "failed"
     assert verify("r", folders=folders).problems == ()
+
+
+def test_a_model_that_spends_its_limit_before_the_first_word_ends_a_run_early(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    dataset, folders = prepared_colours(tmp_path, 60)
+    server.plan = lambda: "null-content"
+    with pytest.raises(FatalModelError, match="--reasoning-budget"):
+        ask(dataset, folders, server, concurrency=4)
+    assert len(server.chat_requests) < 20
+    assert manifest(folders)["status"] == "failed"
+    assert verify("r", folders=folders).problems == ()
+    server.plan = lambda: None
+    assert ask(dataset, folders, server, concurrency=4).answered == 60
 
 
 @pytest.mark.slow
@@ -86,23 +99,24 @@ REFUSED = Refusal(400, "model 'judge' is not loaded; 'temperature' must be 1")
 
 @pytest.mark.variants
 @pytest.mark.parametrize(
-    ("fault", "why"), [(REFUSED, "model 'judge' is not loaded"), ("null-content", "finish reason: length")]
+    ("fault", "why", "ended"),
+    [
+        (REFUSED, "calls of the judge failed in the same way and none was answered, so the rest", AllFailedError),
+        ("null-content", "spent its whole limit", FatalModelError),
+    ],
 )
 @pytest.mark.parametrize("votes", [1, 3])
 def test_judging_ends_early_when_every_call_fails_in_the_same_way(
-    tmp_path: Path, server: ModelServer, fault: Fault, why: str, votes: int
+    tmp_path: Path, server: ModelServer, fault: Fault, why: str, ended: type[HarnessError], votes: int
 ) -> None:
     dataset, folders = prepared_colours(tmp_path, 60)
     answer_all(dataset, folders)
     server.plan, server.responder = lambda: fault, lambda body: "yes"
     patience = ModelOptions(server.url, max_attempts=2, max_wait_s=0.01)
     options = EvaluateOptions(judge="openai/judge", votes=votes, concurrency=4, model_options=patience)
-    with pytest.raises(AllFailedError) as caught:
+    with pytest.raises(ended) as caught:
         evaluate("r", options=options, folders=folders)
-    told = str(caught.value)
-    assert "calls of the judge failed in the same way and none was answered, so the rest is not tried" in told
-    assert why in told
-    assert caught.value.exit_code == 1
+    assert why in str(caught.value)
     assert len(server.chat_requests) < 2 * (ENOUGH_FAILURES + 4 * votes) < 120
     assert not (folders.results_dir / "r" / "metrics").exists()
     # Once the endpoint is mended, the same command goes on.
@@ -117,13 +131,14 @@ def test_one_label_is_enough_to_go_on_judging(tmp_path: Path, server: ModelServe
     dataset, folders = prepared_colours(tmp_path, 40)
     answer_all(dataset, folders)
     server.responder = lambda body: "yes"
-    server.faults.extend([REFUSED] * 10)
+    unloaded = Refusal(400, "model 'judge' is not loaded")
+    server.faults.extend([unloaded] * 10)
     server.faults.append("slow:0")
-    server.faults.extend([REFUSED] * 29)
+    server.faults.extend([unloaded] * 29)
     options = EvaluateOptions(judge="openai/judge", concurrency=1, model_options=ModelOptions(server.url))
     assert evaluate("r", options=options, folders=folders).failed == 39
     # Also when the labels are those of an earlier start.
-    server.plan = lambda: REFUSED
+    server.plan = lambda: unloaded
     assert evaluate("r", options=options, folders=folders).failed == 39
 
 
