@@ -155,7 +155,7 @@ def test_scores_older_than_the_answers_are_made_again_by_evaluate(folders: Folde
     run(dataset, "combined", model, options=options, folders=folders)
     with pytest.raises(IntegrityError, match=r"is older than the last lines of answers\.jsonl") as caught:
         compare(["half"], folders=folders)
-    assert caught.value.fix == "Run `longmemeval evaluate half` with this judge (offline/lexical)"
+    assert caught.value.fix == "Run `longmemeval evaluate half --judge offline/lexical`"
     assert evaluate("half", options=OFFLINE, folders=folders).metrics.overall.correct == 4
     assert compare(["half"], folders=folders).runs[0].summary.metrics.overall.correct == 4
 
