@@ -33,6 +33,7 @@ from starlette.staticfiles import StaticFiles
 
 from longmemeval.errors import HarnessError
 from longmemeval.report.page.templates import page_file
+from longmemeval.results.manifest import run_folder
 from longmemeval.settings import Folders
 from longmemeval.view.opened import Choice, problem, refusal
 from longmemeval.view.pages import compare, explore, labels, live, question, questions, runs
@@ -174,10 +175,12 @@ def serve(
         warn: called with a message if no browser could be opened.
 
     Raises:
-        HarnessError: the port is in use.
+        HarnessError: a run is unknown, or the port is in use.
     """
     import uvicorn
 
+    for run_id in run_ids:
+        run_folder(folders.results_dir, run_id)
     bound = listening(host, port)
     number, token = bound.getsockname()[1], secrets.token_urlsafe(24)
     app = make_app(folders, run_ids, judge, token=token, host=host, port=number, ahead=True)

@@ -293,6 +293,7 @@ SHOWN = {
     "compare: latex": "says what does it: tests/cli/test_remedies.py",
     "run: recipe": "says what took its place: tests/pipeline/run/test_like.py",
     "status: watch": "how often it is looked: tests/pipeline/status/test_status.py",
+    "inspect: run": "which part is printed: tests/llm/test_command.py",
     "inspect: session": "which part is printed: tests/cli/test_inspect.py",
     "inspect: everything": "which part is printed: tests/cli/test_inspect.py",
     "inspect: vectors": "which part is printed: tests/cli/test_inspect.py",

@@ -10,7 +10,6 @@ from longmemeval.cli.output import out, printable, warn
 from longmemeval.core.installation import VIEW, install_command, missing
 from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.errors import HarnessError
-from longmemeval.results.manifest import run_folder
 from longmemeval.results.options import JudgeId
 
 EXAMPLE = "longmemeval view demo-hybrid demo-bm25"
@@ -35,8 +34,6 @@ def view(
     """
     folders = places.folders()
     named = runs.compared(folders) if runs.run_ids or runs.sweep is not None else []
-    for run_id in named:
-        run_folder(folders.results_dir, run_id)
     if export is not None:
         from longmemeval.report.write import ReportOptions, write_report
 
