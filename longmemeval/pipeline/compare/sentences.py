@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from longmemeval.core.text.figures import count_of, listed, signed
+from longmemeval.core.text.figures import bounds, count_of, listed, percent, points, signed, signed_bounds
 from longmemeval.results.scores.warnings import WarningCode
 
 SCORE_WARNINGS: frozenset[str] = frozenset(get_args(WarningCode))
@@ -115,22 +115,17 @@ class _SentenceFormatter(Formatter):
 _FORMATTER = _SentenceFormatter()
 
 
-def percent(fraction: float) -> str:
-    """Return a fraction as `61.1%`."""
-    return f"{fraction * 100:z.1f}%"
-
-
 def p_value(p: float) -> str:
     """Return `p = 0.032` or `p < 0.001`."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def _ci(interval: tuple[float, float]) -> str:
-    return f"95% CI [{signed(interval[0])}, {signed(interval[1])}]"
+    return f"95% CI {signed_bounds(interval)}"
 
 
 def _score_ci(interval: tuple[float, float]) -> str:
-    return f"95% CI [{interval[0] * 100:z.1f}, {interval[1] * 100:z.1f}]"
+    return f"95% CI {bounds(interval)}"
 
 
 def _holm(comparisons: int) -> str:
@@ -185,7 +180,7 @@ def _many(one: str, several: str) -> Callable[[Any], str]:
 FORMS: dict[str, Callable[[Any], str]] = {
     "percent": percent,
     "signed": signed,
-    "points": lambda value: f"{value * 100:z.1f} points",
+    "points": points,
     "spread": lambda value: f"{value * 100:.1f}",
     "ci": _ci,
     "score_ci": _score_ci,
