@@ -5,16 +5,18 @@ which runs are known, depends on it.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from longmemeval.core.secrets.parameters import comparable, comparable_command, public, public_command
-from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.definition import label_of
 from longmemeval.storage.parts import FixtureEmbedder
+
+if TYPE_CHECKING:
+    from longmemeval.memory.configuration import MemoryConfiguration
 
 RunKind = Literal["run", "hypotheses", "retrieval"]
 """Answers of this harness, answers of another system, rankings."""
@@ -235,7 +237,7 @@ def kind_of(settings: RunSettings) -> RunKind:
     return "retrieval" if isinstance(settings, RetrievalSettings) else "hypotheses"
 
 
-def memory_settings(configuration: MemoryConfiguration) -> MemorySettings:
+def memory_settings(configuration: "MemoryConfiguration") -> MemorySettings:
     """Return the settings that record a configuration, without secrets."""
     return without_secrets_of_memory(msgspec.convert(configuration.model_dump(), MemorySettings))
 

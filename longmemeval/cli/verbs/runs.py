@@ -10,8 +10,6 @@ from longmemeval.cli.verbs.status import show as show_progress
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count, count_of, percent
-from longmemeval.pipeline.compare.columns import WARNED
-from longmemeval.report.tables.comparison import warned_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +47,7 @@ def runs(
     from longmemeval.report.tables.status import sentences
     from longmemeval.results.graded.graded_run import warnings_of
     from longmemeval.results.listing import RunFilter, list_runs, unrecorded_note
+    from longmemeval.results.scores.warnings import WARNED, warned_lines
 
     folders, sweep = places.folders(), runs.sweep
     if runs.run_ids or watch:
@@ -68,7 +67,9 @@ def runs(
         out.print("No runs yet." if every else "No runs match. Leave out the filters to list all runs.")
         return
     warnings = warnings_of(found, folders)
-    print_table(tabulate("", _columns(warnings.by_run), [(run, state_of_unfinished(run, folders)) for run in found]))
+    print_table(
+        tabulate("", _columns(warnings.by_run, WARNED), [(run, state_of_unfinished(run, folders)) for run in found])
+    )
     print_lines(warned_lines(list(warnings.by_run.items())))
     if unknown := warnings.unknown:
         out.print(f"{count_of(unknown, 'score')} not checked for warnings; `longmemeval compare RUN` does that.")
@@ -78,7 +79,9 @@ def runs(
     out.print(count_of(len(found), "run"))
 
 
-def _columns(warnings: "Mapping[str, Sequence[ScoreWarning]]") -> "list[Column[tuple[ListedRun, RunState | None]]]":
+def _columns(
+    warnings: "Mapping[str, Sequence[ScoreWarning]]", mark: str
+) -> "list[Column[tuple[ListedRun, RunState | None]]]":
     return [
         Column("run", lambda row: row[0].run, "text"),
         Column("memory", lambda row: _memory(row[0]) or None, "text"),
@@ -86,7 +89,7 @@ def _columns(warnings: "Mapping[str, Sequence[ScoreWarning]]") -> "list[Column[t
         Column("dataset", lambda row: row[0].dataset or None, "text", drop=4),
         Column("status", lambda row: row[1].state if row[1] else row[0].status, "text", drop=6),
         Column("questions", lambda row: _questions(*row)),
-        Column("score", lambda row: _score(row[0], f" {WARNED}" if warnings.get(row[0].run) else "")),
+        Column("score", lambda row: _score(row[0], f" {mark}" if warnings.get(row[0].run) else "")),
         Column("judge", lambda row: row[0].scores[0].judge if row[0].scores else None, "text", drop=3),
         Column("started", lambda row: row[0].started_at[:16].replace("T", " "), "text", drop=5),
     ]

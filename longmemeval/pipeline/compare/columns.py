@@ -26,11 +26,10 @@ from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import ComparedRun, Comparison, PairResult
 from longmemeval.results.graded.graded_run import GradedRun, cost_text
 from longmemeval.results.graded.judge_checks import CheckedScore
+from longmemeval.results.scores.warnings import WARNED
 
 Medium = Literal["terminal", "page", "paper", "frame"]
 """A terminal or notebook; the first table of a page; Markdown, LaTeX and a page's table of all figures; data."""
-WARNED = "!"
-"""The mark beside a score that has a warning which not all compared memories share."""
 CONTROLS = "controls"
 """The heading above the controls at the end of a terminal's table of runs."""
 R = TypeVar("R")

@@ -31,7 +31,6 @@ from longmemeval.pipeline.compare.columns import (
     CONTROLS,
     PAIR_COLUMNS,
     RUN_COLUMNS,
-    WARNED,
     Medium,
     columns_of,
     corrected_text,
@@ -64,7 +63,7 @@ from longmemeval.report.tables.runs import (
 )
 from longmemeval.results.graded.graded_run import Evaluation, GradedRun
 from longmemeval.results.graded.judge_checks import CheckedScore
-from longmemeval.results.scores.warnings import IN_GENERAL, Gradings, ScoreWarning, WarningCode
+from longmemeval.results.scores.warnings import Gradings, ScoreWarning
 
 # Compare memories under several token budgets: the score, evidence recall and prompt tokens under each.
 
@@ -430,18 +429,6 @@ def warning_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> Iterato
             about.setdefault(warning.text, []).append(name)
     for text, names in about.items():
         yield text if len(names) == len(runs) else f"{listed(names, _MAX_LISTED)}: {text}"
-
-
-def warned_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> list[str]:
-    """Return a sentence for each kind of warning, with the runs it is about; none without warnings."""
-    about: dict[WarningCode, list[str]] = {}
-    for name, warnings in runs:
-        for code in dict.fromkeys(warning.code for warning in warnings):
-            about.setdefault(code, []).append(name)
-    return [
-        f"{WARNED} {'All runs' if 1 < len(names) == len(runs) else listed(names, _MAX_LISTED)}: {IN_GENERAL[code]}"
-        for code, names in about.items()
-    ]
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:

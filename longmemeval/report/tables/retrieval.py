@@ -14,9 +14,9 @@ from longmemeval.core.text.figures import (
 )
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.measures.notation import Mean, Measure, RetrievalResult
-from longmemeval.pipeline.compare.columns import WARNED
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.report.tables.comparison import FALLBACK_NOTE, ORACLE_NOTE, part_notes, warning_lines
+from longmemeval.results.scores.warnings import WARNED
 
 
 def retrieval_document(report: RetrievalReport) -> dict[str, object]:

@@ -13,10 +13,10 @@ from longmemeval.embedding.registry import is_remote
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.abstention import Abstaining, HeldOut
 from longmemeval.measures.metrics import Latency, Metrics, Score
-from longmemeval.pipeline.compare.columns import WARNED
 from longmemeval.records import Usage
 from longmemeval.results.graded.graded_run import Cost, GradedRun, RunCosts, RunLatency, cost_of, cost_text, sum_costs
 from longmemeval.results.lines import Footprint
+from longmemeval.results.scores.warnings import WARNED
 
 # The table of one run's scores, and the cells and lines that tables of runs share.
 

@@ -1,6 +1,6 @@
 """Graded runs, read back from their files: the input of comparisons, reports and exports."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from longmemeval.measures.metrics import Latency, Metrics, Score, credit, latenc
 from longmemeval.memory.definition import Control
 from longmemeval.records import Answer, Judgement, Usage, usage_of
 from longmemeval.results.graded.judge_checks import (
+    FOLDER,
     CheckedScore,
     JudgeChecks,
     RecallStability,
@@ -34,6 +35,7 @@ from longmemeval.results.graded.judge_checks import (
 from longmemeval.results.lines import (
     QUERY_EMBEDDINGS,
     QUERY_MODEL,
+    RANKINGS,
     AnalysisTotals,
     Failures,
     Footprint,
@@ -570,13 +572,30 @@ class ListWarnings(Struct, frozen=True):
 def warnings_of(listed: Sequence[ListedRun], folders: Folders) -> ListWarnings:
     """Return the warnings of the first score of each graded run.
 
-    They depend on the current answers, questions and checks of judges, so every run is read; the runs of long lists
-    are not.
+    They depend on the answers, questions and checks of judges, so every run is read once, and again when one of its
+    files has changed; the runs of long lists are not.
     """
     graded = [entry for entry in listed if entry.scores and entry.kind != "retrieval"]
-    found, remembered = {}, ScoreCache.among(folders)
-    for entry in graded if len(graded) <= _LOOKED_AT else ():
+    looked_at, found, remembered = graded if len(graded) <= _LOOKED_AT else [], {}, ScoreCache.among(folders)
+    checks = _state_of(path for pattern in _CHECKS for path in folders.results_dir.glob(pattern)) if looked_at else ""
+    for entry in looked_at:
+        judge, folder = entry.scores[0].judge, folders.results_dir / entry.run
+        key = partial(tuple[str, ...], ("list warnings", entry.run, judge, checks, _state_of(folder.rglob("*"))))
+        look = partial(_look_at, entry.run, judge, folders, remembered)
         with suppress(HarnessError, OSError):  # Its data may have moved: the list does without it.
-            (run,) = load_graded([entry.run], folders, judge=entry.scores[0].judge, remembered=remembered)
-            found[entry.run] = tuple(run.summary.warnings)
+            found[entry.run] = remembered.of(tuple[ScoreWarning, ...], key, look)
     return ListWarnings(found, len(graded) - len(found))
+
+
+_CHECKS = (f"{FOLDER}/*/*/*", f"*/{RANKINGS}")
+"""Files that say how far judges and memories can be trusted: each may warn of other runs."""
+
+
+def _state_of(paths: Iterable[Path]) -> str:
+    """Return what changes when one of these files does."""
+    return repr([(str(path), (stat := path.stat()).st_mtime_ns, stat.st_size) for path in sorted(paths)])
+
+
+def _look_at(run_id: str, judge: str, folders: Folders, remembered: ScoreCache) -> tuple[ScoreWarning, ...]:
+    (run,) = load_graded([run_id], folders, judge=judge, remembered=remembered)
+    return tuple(run.summary.warnings)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.catalogue import catalogue, data_file
 from longmemeval.benchmarks.registry import are_foreign
-from longmemeval.core.text.figures import count_of
+from longmemeval.core.text.figures import count_of, listed
 from longmemeval.core.text.words import is_foreign
 from longmemeval.dataset import Dataset
 from longmemeval.judges.definition import compares_words, rules_of, set_names
@@ -36,6 +36,8 @@ WarningCode = Literal[
     "unstable-recall",
     "unequal-tokens",
 ]
+WARNED = "!"
+"""The mark beside a score that has a warning which not all compared memories share."""
 IN_GENERAL: dict[WarningCode, str] = {
     "history-fits": "The limits let the whole history through for some questions, which do not test the memory.",
     "few-questions": "There are too few questions for a significant difference.",
@@ -48,6 +50,7 @@ IN_GENERAL: dict[WarningCode, str] = {
 """Each warning as a sentence without the figures of a run."""
 OF_QUESTIONS: frozenset[WarningCode] = frozenset({"history-fits", "few-questions"})
 """Warnings that depend on the choice of questions."""
+_MOST_NAMED = 4
 _LIMITS = {
     "top_k": "top_k covers all its messages",
     "last_messages": "last_messages covers all its messages",
@@ -64,6 +67,18 @@ class ScoreWarning(Struct, frozen=True):
     """The warning in one or two sentences."""
     share: float | None = None
     """Share of the questions it is about, where that is known."""
+
+
+def warned_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> list[str]:
+    """Return a sentence for each kind of warning, with the runs it is about; none without warnings."""
+    about: dict[WarningCode, list[str]] = {}
+    for name, warnings in runs:
+        for code in dict.fromkeys(warning.code for warning in warnings):
+            about.setdefault(code, []).append(name)
+    return [
+        f"{WARNED} {'All runs' if 1 < len(names) == len(runs) else listed(names, _MOST_NAMED)}: {IN_GENERAL[code]}"
+        for code, names in about.items()
+    ]
 
 
 def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, control: bool) -> Iterator[ScoreWarning]:
