@@ -5,10 +5,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from longmemeval.ranking.parameters import RankingParameters
+from longmemeval.ranking.parameters import RankedUnits, RankingParameters
 from longmemeval.ranking.questions import AnalysisMethod
 
-_RANKED_ONLY = ("statements", "length_exponent", "expansion", "time_range", "decompose", "reranker")
+_RANKED_ONLY = ("granularity", "statements", "length_exponent", "expansion", "time_range", "decompose", "reranker")
 """Parameters that apply only to a ranking of all units."""
 
 BEFORE = "before"
@@ -67,7 +67,7 @@ class SemanticParameters(RetrievalParameters):
     @field_validator("retriever")
     @classmethod
     def _refuse_what_nearest_cannot_do(cls, retriever: str, known: ValidationInfo) -> str:
-        unused = [name for name in _RANKED_ONLY if known.data.get(name) not in (None, "off", 0)]
+        unused = [name for name in _RANKED_ONLY if known.data.get(name) not in (None, "off", 0, "turn")]
         if retriever == "nearest" and unused:
             raise PydanticCustomError(
                 "nearest",
@@ -75,6 +75,27 @@ class SemanticParameters(RetrievalParameters):
                 {"names": " and ".join(unused)},
             )
         return retriever
+
+
+class RagParameters(SemanticParameters):
+    """Parameters of `rag`: what is found, and nothing else."""
+
+    last_messages: int = Field(0, ge=0)
+    message_range: int = Field(0, ge=0)
+
+
+class SimpleFastParameters(RagParameters):
+    """Parameters of `simple-fast`, those of the published run (EmergenceAI's Simple Fast, 2025)."""
+
+    top_k: int = Field(42, ge=1)
+
+
+class VotesParameters(RagParameters):
+    """Parameters of `session-votes`."""
+
+    granularity: RankedUnits = "votes"
+    top_k: int = Field(5, ge=1)
+    retriever: Literal["nearest", "dense", "hybrid"] = Field("hybrid", validate_default=True)
 
 
 class CombinedParameters(SemanticParameters):

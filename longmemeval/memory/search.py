@@ -16,6 +16,7 @@ from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbo
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.ranking.dense import MESSAGE_GRAPH
+from longmemeval.ranking.fusion import session_votes
 from longmemeval.ranking.history import RankedUnit, Scores
 from longmemeval.ranking.questions import QuestionAnalysis, analyse_by_rules
 from longmemeval.ranking.rerank import load_reranker
@@ -114,6 +115,10 @@ class RankedSearch:
         """Return the best units, equal scores in the history's order."""
         retriever = self._retriever(fixture)
         places, scores = retriever.ranked(self._analyse(question))
+        if self._parameters.granularity == "votes":
+            voted = session_votes(places, retriever.history.threads, self._parameters.rerank_depth)[:limit]
+            sessions = [(retriever.history.session(number), votes) for number, votes in voted]
+            return [RankedUnit(one.unit_id, one.thread_id, one.message_ids, votes) for one, votes in sessions]
         found = zip(places[:limit].tolist(), scores[places[:limit]].tolist(), strict=True)
         units = [(retriever.history.unit(place), score) for place, score in found]
         return [RankedUnit(unit.unit_id, unit.thread_id, unit.message_ids, score) for unit, score in units]
@@ -123,7 +128,9 @@ class RankedSearch:
         return self._retriever(fixture).ranked(self._analyse(question))
 
     def ingredients(self, question: Question, fixture: Fixture, units: Sequence[RankedUnit]) -> list[dict[str, float]]:
-        """Return the addends of each unit's score, by name (`Retriever.ingredients`)."""
+        """Return the addends of each unit's score, by name (`Retriever.ingredients`); a session's votes are one."""
+        if self._parameters.granularity == "votes":
+            return [{"votes": unit.score} for unit in units]
         retriever = self._retriever(fixture)
         found = retriever.ingredients(self._analyse(question))
         places = {unit.unit_id: place for place, unit in enumerate(retriever.history.units)}

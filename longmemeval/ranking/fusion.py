@@ -1,5 +1,6 @@
 """Combining scores, and ordering by scores."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -33,6 +34,23 @@ def fuse(parts: Sequence[tuple[float, Scores]], fusion: Fusion) -> Scores:
     comparable = min_max if fusion == "scores" else reciprocal_rank
     fused: Scores = np.sum([weight * comparable(scores) for weight, scores in parts], axis=0)
     return fused
+
+
+def session_votes(places: NDArray[np.int64], threads: NDArray[np.int64], voters: int) -> list[tuple[int, float]]:
+    """Return the number of each session and its votes, best first.
+
+    Each of the first `voters` units gives its session 1 / log2(rank + 1), the weight of a rank in discounted
+    cumulative gain (Järvelin and Kekäläinen 2002). Sessions without votes follow in the order of their best units.
+
+    Args:
+        places: positions of units, best first.
+        threads: number of the session of each unit, by position.
+        voters: number of units that vote.
+    """
+    votes: dict[int, float] = {}
+    for rank, thread in enumerate(threads[places].tolist(), start=1):
+        votes[thread] = votes.get(thread, 0.0) + (1 / math.log2(rank + 1) if rank <= voters else 0.0)
+    return sorted(votes.items(), key=lambda pair: -pair[1])
 
 
 def order(scores: Scores) -> NDArray[np.int64]:

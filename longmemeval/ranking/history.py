@@ -108,6 +108,11 @@ class HistoryView:
         """All units."""
         return [self.unit(place) for place in range(len(self))]
 
+    def session(self, number: int) -> Unit:
+        """Return the session with that number as a unit, with the messages of the chosen side."""
+        messages = self.store.messages_of(self.store.threads[number].id)
+        return _unit([one for one in messages if self.side == "both" or one.role == "user"], "session")
+
     def messages(self, unit: Unit) -> list[Message]:
         """Return the messages of a unit."""
         return [self.store.message(message_id) for message_id in unit.message_ids]

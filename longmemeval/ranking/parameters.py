@@ -17,6 +17,8 @@ from longmemeval.ranking.word_counts import WORDS
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
 
+RankedUnits = Literal["turn", "round", "session", "votes"]
+
 # YAML reads `off` as false and `on` as true.
 _OffIfFalse = BeforeValidator(lambda value: "off" if value is False else value)
 
@@ -37,8 +39,9 @@ class RankingParameters(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, defer_build=True)
 
-    granularity: Granularity = "turn"
-    """The units that are ranked: turns, rounds (a user turn with what follows it) or sessions."""
+    granularity: RankedUnits = "turn"
+    """The units that are ranked: turns, rounds (a user turn with what follows it) or sessions; `votes`: sessions, by
+    the ranks of their turns among the best `rerank_depth`."""
     side: Side = "both"
     """Rank the text of both sides, or of the user side only."""
     fusion: Fusion = "scores"
@@ -79,7 +82,12 @@ class RankingParameters(BaseModel):
     reranker: str | None = None
     """A cross-encoder that reads the best units again: `fastembed:NAME` or `fastembed:FOLDER`."""
     rerank_depth: int = Field(default=50, ge=1)
-    """The number of units it reads."""
+    """The number of units it reads, and of turns that vote for their sessions (`granularity` votes)."""
+
+    @property
+    def units(self) -> Granularity:
+        """The units that are scored; `votes` scores turns."""
+        return "turn" if self.granularity == "votes" else self.granularity
 
     @property
     def ranking_parts(self) -> tuple[Part[Any], ...]:

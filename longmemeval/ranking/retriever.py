@@ -63,7 +63,7 @@ class Retriever:
         self._parameters = parameters
         self._embed_query = embed_query
         self._reranker = reranker
-        units = (parameters.granularity, parameters.side)
+        units = (parameters.units, parameters.side)
         keys = (parameters.expansion, parameters.expansion_level, parameters.expansion_join)
         self.history = fixture.cached(
             ("history", units), lambda: HistoryView(fixture.memory, *units, words=fixture.part(WORDS))

@@ -22,6 +22,7 @@ _TEMPLATES: dict[ReadingMethod, str] = {
     "short": "short",
     "memories": "memories",
     "evidence": "evidence",
+    "facts-first": "facts-first",
     "files": "files",
 }
 
@@ -30,8 +31,16 @@ _TEMPLATES: dict[ReadingMethod, str] = {
 _MAX_TOKENS = {
     **{"direct": 500, "con": 800, "con-separate": 800, "short": 32},
     **{"memories": 500, "evidence": 800, "files": 500},
+    "facts-first": 256,
 }
-NOTE_MAX_TOKENS = 500
+_NOTES: dict[ReadingMethod, tuple[str, tuple[str, ...], int]] = {
+    "con-separate": ("note", NOTE_FIELDS, 500),
+    "facts-first": ("facts", READER_FIELDS, 512),
+}
+"""The first call of methods that make two: its template, the placeholders of that, and the longest reply.
+
+The limits of facts-first are those of the published run (EmergenceAI's Simple Fast, 2025).
+"""
 _STEPS = 12
 
 
@@ -70,6 +79,11 @@ class ReadingConfiguration(Struct, frozen=True):
     def max_tokens(self) -> int:
         """Maximum tokens of an answer."""
         return longest_answer(self.options)
+
+    @property
+    def note_max_tokens(self) -> int:
+        """Maximum tokens of the reply to a first call."""
+        return _NOTES[self.method][2]
 
     def in_window(self, tokens: int | None) -> "ReadingConfiguration":
         """Return the configuration with the context window of its model, unless an option has set one."""
@@ -115,7 +129,7 @@ def configured(options: ReadingOptions) -> ReadingConfiguration:
             f"--steps and --prompt-budget limit the tools of --reading files; '{method}' has no tools",
             fix="Leave them out, or use --reading files",
         )
-    has_notes, has_tools = method == "con-separate", method == "files"
+    has_tools, (shipped, fields, _) = method == "files", _NOTES.get(method, ("", (), 0))
     return ReadingConfiguration(
         options=structs.replace(
             options,
@@ -124,7 +138,7 @@ def configured(options: ReadingOptions) -> ReadingConfiguration:
             steps=(_STEPS if options.steps is None else options.steps) if has_tools else None,
         ),
         template=load_template(_TEMPLATES[method], options.template, READER_FIELDS),
-        note_template=load_template("note", options.note_template, NOTE_FIELDS) if has_notes else None,
+        note_template=load_template(shipped, options.note_template, fields) if shipped else None,
         tools=_load_tools() if has_tools else None,
     )
 

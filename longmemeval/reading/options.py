@@ -9,7 +9,7 @@ from typing import Annotated, Literal, get_args
 from longmemeval.core.arguments import Options
 from longmemeval.core.options import LIMITS, MODEL, TOP, Flag, Recorded
 
-ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence", "files"]
+ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence", "facts-first", "files"]
 READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)
 HistoryFormat = Literal["nl", "json", "official-nl", "official-json"]
 HISTORY_FORMATS: tuple[HistoryFormat, ...] = get_args(HistoryFormat)
@@ -22,7 +22,7 @@ class ReadingOptions(Options, frozen=True):
     method: Annotated[
         ReadingMethod | None, Flag(MODEL, "METHOD", name="--reading"), Recorded(words="reading method")
     ] = None
-    """direct, con(-separate), short, memories, evidence, files."""
+    """direct, con(-separate), facts-first, evidence and others."""
     history_format: Annotated[HistoryFormat, Flag(metavar="FORMAT"), Recorded(always=True)] = "nl"
     """History format: nl, json, official-nl or official-json."""
     template: Annotated[Path | None, Flag(metavar="FILE"), Recorded(None)] = None
@@ -31,7 +31,7 @@ class ReadingOptions(Options, frozen=True):
     A .yaml or .json file holds the texts of an official protocol (docs/grading.md).
     """
     note_template: Annotated[Path | None, Flag(metavar="FILE"), Recorded(None)] = None
-    """File with the note prompt for con-separate."""
+    """File with the first prompt of con-separate or facts-first."""
     max_tokens: Annotated[int | None, Flag(LIMITS, "N", minimum=1), Recorded("model", always=True)] = None
     """Maximum tokens of an answer [default: 500; con 800]."""
     steps: Annotated[int | None, Flag(metavar="N", minimum=1), Recorded(words="number of steps")] = None

@@ -84,7 +84,7 @@ def fit(
     dropped = sum(len(recall.items[place].message_ids) for place in order[:enough])
     change = f"{whole.prompt_tokens} -> {best.prompt_tokens} prompt tokens, limit {limit}"
     note = f"{policy}: {dropped} messages left out, {change}"
-    return replace(best, recall=replace(best.recall, notes=(*recall.notes, note), dropped=dropped))
+    return replace(best, recall=replace(best.recall, notes=(*recall.notes, note), dropped=recall.dropped + dropped))
 
 
 def _without(recall: Recall, places: Collection[int]) -> Recall:

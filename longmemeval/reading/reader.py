@@ -1,6 +1,7 @@
 """Reading methods: one question, one Recall, one model, one Answer."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -13,10 +14,11 @@ from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply
 from longmemeval.llm.thoughts import reasoning_in
 from longmemeval.llm.tokens import Counted, TokenCounter
-from longmemeval.reading.configuration import NOTE_MAX_TOKENS, ReadingConfiguration, prompt_limit
+from longmemeval.reading.configuration import ReadingConfiguration, prompt_limit
 from longmemeval.reading.prompts import (
     TOKENS_OF_A_MESSAGE,
     Chunk,
+    Compose,
     EncodedPrompt,
     Fitted,
     Messages,
@@ -64,7 +66,9 @@ class Reader:
         """Maximum tokens of an answering prompt; None if the window is unknown."""
         tools = configuration.tools
         self._loop = ToolLoop(configuration, tools, model, counter) if tools else None
-        self._note_limit = prompt_limit(configuration, NOTE_MAX_TOKENS) if configuration.note_template else None
+        self._by_session = configuration.method == "con-separate"
+        has_notes = configuration.note_template is not None
+        self._note_limit = prompt_limit(configuration, configuration.note_max_tokens) if has_notes else None
 
     async def read(
         self, question: Question, recall: Recall, known: Callable[[], Sequence[Counted] | None] | None = None
@@ -91,7 +95,7 @@ class Reader:
                 raise preparation.failure
             if (prompt := preparation.prompt) is None:
                 prompt_tokens = sum(note.tokens for note in preparation.notes if note.recall.items)
-                recall = await self._take_notes(recall, preparation.notes, prompts, replies)
+                recall = self._noted(recall, await self._take_notes(preparation.notes, prompts, replies))
                 latencies.append(slowest(reply.latency_ms for reply in replies))
                 prompt = await in_thread(self._counted_answer_prompt, question, recall)
             recall, shown = prompt.recall, prompt.recall.items
@@ -146,8 +150,10 @@ class Reader:
             preparation.abstention = _abstention(question, recall, preparation, score, threshold)
             return preparation
         try:
-            if note_template:
+            if note_template and self._by_session:
                 preparation.notes = self._note_prompts(question, recall, counts, note_template)
+            elif note_template:
+                preparation.notes = [self._facts_prompt(question, recall, counts, note_template)]
             else:
                 preparation.prompt = self._answer_prompt(question, recall, counts)
         except ModelError as error:
@@ -165,6 +171,26 @@ class Reader:
     def _answer_prompt(self, question: Question, recall: Recall, counts: "_Counts") -> Prompt:
         configuration = self._configuration
         template = (configuration.options_template if question.options else None) or configuration.template
+        fitted = self._fitted(question, recall, counts, template, self.limit, configuration.compose)
+        return prompt_of(question, "answer", fitted, configuration.max_tokens, configuration.temperature)
+
+    def _facts_prompt(self, question: Question, recall: Recall, counts: "_Counts", template: Template) -> Prompt:
+        """Return the call that lists the facts of a recall; what it shows and the facts fit the second call."""
+        configuration = self._configuration
+        limit = None if self.limit is None else self.limit - configuration.note_max_tokens
+        fitted = self._fitted(question, recall, counts, template, limit)
+        return prompt_of(question, "note", fitted, configuration.note_max_tokens, configuration.temperature)
+
+    def _fitted(
+        self,
+        question: Question,
+        recall: Recall,
+        counts: "_Counts",
+        template: Template,
+        limit: int | None,
+        compose: Compose | None = None,
+    ) -> Fitted[Messages]:
+        """Return the prompt that shows a whole recall, as far as it fits."""
 
         def render(shown: Recall) -> Messages:
             history = self._history(shown, counts).text
@@ -182,17 +208,15 @@ class Reader:
             whole = "\n".join(message.content for message in prompt)
             return self._counted_whole(whole, shown, counts).tokens + TOKENS_OF_A_MESSAGE * (len(prompt) - 1)
 
-        policy = configuration.options.on_overflow
-        if compose := configuration.compose:
-            fitted = fit(recall, partial(compose, question), count_composed, self.limit, policy)
-        else:
-            fitted = fit(recall, render, count, self.limit, policy)
-        return prompt_of(question, "answer", fitted, configuration.max_tokens, configuration.temperature)
+        policy = self._configuration.options.on_overflow
+        if compose:
+            return fit(recall, partial(compose, question), count_composed, limit, policy)
+        return fit(recall, render, count, limit, policy)
 
     def _history(self, shown: Recall, counts: "_Counts") -> "_History":
         """Return the history of a prompt and its tokens; the latest is cached, since questions may share it."""
         if self._latest is None or self._latest.items is not shown.items:
-            chunks_of = note_chunks if self._configuration.note_template else message_chunks
+            chunks_of = note_chunks if self._by_session else message_chunks
             text = render_history(shown, chunks_of(shown), self._configuration.options.history_format)
             self._latest = _History(shown.items, text, self._counted_whole(text, shown, counts))
         return self._latest
@@ -204,7 +228,7 @@ class Reader:
     def _note_prompts(self, question: Question, recall: Recall, counts: "_Counts", template: Template) -> list[Prompt]:
         """Return the prompts of the note-taking calls, one per session."""
         fitted = [self._fit_note(question, chunk, counts, template) for chunk in message_chunks(recall)]
-        return [prompt_of(question, "note", prompt, NOTE_MAX_TOKENS) for prompt in fitted]
+        return [prompt_of(question, "note", prompt, self._configuration.note_max_tokens) for prompt in fitted]
 
     def _fit_note(self, question: Question, chunk: Chunk, counts: "_Counts", template: Template) -> Fitted[Messages]:
         """Return the prompt of the note-taking call on one session."""
@@ -229,9 +253,9 @@ class Reader:
         return fit(Recall(chunk.items), render, count, self._note_limit, policy)
 
     async def _take_notes(
-        self, recall: Recall, sessions: Sequence[Prompt], prompts: list[EncodedPrompt], replies: list[ChatReply]
-    ) -> Recall:
-        """Take notes on each session, one call each; return the recall with the notes replacing the messages.
+        self, sessions: Sequence[Prompt], prompts: list[EncodedPrompt], replies: list[ChatReply]
+    ) -> list[tuple[Recall, ChatReply | None]]:
+        """Make the first calls, one for each prompt that shows something; return what each shows, and the reply.
 
         All calls are awaited even if one fails, since their cost must be counted.
         """
@@ -245,15 +269,35 @@ class Reader:
         if failures:
             # Errors that end the run come before errors that end the question.
             raise min(failures, key=lambda failure: isinstance(failure, ModelError))
-        documents = [item for item in recall.items if item.kind != "message"]
-        noted = [
-            note_item(session.recall.items, note.text.strip()) for session, note in zip(nonempty, notes, strict=True)
-        ]
-        cuts = [note for session in sessions for note in session.recall.notes]
-        dropped = recall.dropped + sum(session.recall.dropped for session in sessions)
-        return msgspec.structs.replace(
-            recall, items=(*documents, *noted), notes=(*recall.notes, *cuts), dropped=dropped
-        )
+        replied = {id(session): note for session, note in zip(nonempty, notes, strict=True)}
+        return [(session.recall, replied.get(id(session))) for session in sessions]
+
+    def _noted(self, recall: Recall, noted: Sequence[tuple[Recall, ChatReply | None]]) -> Recall:
+        """Return what the second call shows: notes instead of messages, or facts beside them."""
+        return _with_notes(recall, noted) if self._by_session else _with_facts(*noted)
+
+
+def _with_notes(recall: Recall, noted: Sequence[tuple[Recall, ChatReply | None]]) -> Recall:
+    """Return a recall with the notes on each session replacing its messages."""
+    documents = [item for item in recall.items if item.kind != "message"]
+    notes = [note_item(session.items, note.text.strip()) for session, note in noted if note]
+    cuts = [note for session, _ in noted for note in session.notes]
+    dropped = recall.dropped + sum(session.dropped for session, _ in noted)
+    return msgspec.structs.replace(recall, items=(*documents, *notes), notes=(*recall.notes, *cuts), dropped=dropped)
+
+
+_BULLET = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+")
+_NOTHING = "nothing relevant"
+
+
+def _with_facts(noted: tuple[Recall, ChatReply | None]) -> Recall:
+    """Return what the first call showed, with the facts that it lists, one per line; a line that was cut is none."""
+    shown, reply = noted
+    listed = reply.text.splitlines() if reply else []
+    whole = listed[:-1] if reply and reply.finish_reason == "length" else listed
+    lines = [_BULLET.sub("", line, count=1).strip() for line in whole]
+    facts = [RecalledItem("fact", line, None) for line in lines if line and line.lower().strip(".") != _NOTHING]
+    return msgspec.structs.replace(shown, items=(*facts, *shown.items))
 
 
 def _message(prompt: str) -> Messages:

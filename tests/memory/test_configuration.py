@@ -87,6 +87,13 @@ def written(folder: Path, text: str) -> str:
         ("full-history", {}),
         ("last-k", {"last_messages": 50}),
         ("semantic-recall", SEMANTIC | {"last_messages": 10, "top_k": 10, "message_range": 2}),
+        ("rag", SEMANTIC | {"last_messages": 0, "top_k": 10, "message_range": 0}),
+        ("simple-fast", SEMANTIC | {"last_messages": 0, "top_k": 42, "message_range": 0}),
+        (
+            "session-votes",
+            SEMANTIC
+            | {"last_messages": 0, "top_k": 5, "message_range": 0, "retriever": "hybrid", "granularity": "votes"},
+        ),
         ("working-memory", {"last_messages": 10}),
         ("combined", SEMANTIC | {"last_messages": 20, "top_k": 5, "message_range": 1}),
         ("bm25", RETRIEVAL | {"last_messages": 10, "top_k": 10, "message_range": 2}),
@@ -118,7 +125,7 @@ def test_what_is_written_in_python_is_completed_as_a_name_is() -> None:
 def test_every_preset_has_documented_defaults() -> None:
     assert set(MEMORIES.built_in) == {
         "none", "oracle", "full-history", "last-k", "semantic-recall", "working-memory", "combined", "bm25", "hybrid",
-        "typed-nodes", "files",
+        "typed-nodes", "files", "rag", "simple-fast", "session-votes",
         "engram-lean", "engram-full",
     }  # fmt: skip
 
@@ -229,6 +236,7 @@ def test_yaml_file_is_named_after_its_preset_unless_it_says_otherwise(tmp_path: 
         ("combined", "length_exponent=0.05", r"ignore length_exponent: set retriever=hybrid"),
         ("hybrid", "length_exponent=-1", r"length_exponent = -1\. .*greater than or equal to 0"),
         ("combined", "reranker=fastembed:x", r"retriever = 'nearest'\. It would ignore reranker: set retriever="),
+        ("rag", "granularity=votes", r"ignore granularity: set retriever=hybrid \(or dense\) as well"),
         ("last-k", "last_messages", "not of the form key=value"),
         ("last-k", "=3", "not of the form key=value"),
         ("last-k", "last_messages=[1", r"value in --set 'last_messages=\[1' cannot be read"),

@@ -1,5 +1,8 @@
 """`bm25`, `hybrid` and what they lend to semantic recall: rankings, windows, budgets."""
 
+import math
+
+import numpy as np
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
@@ -9,6 +12,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.ranking.fusion import session_votes
 from longmemeval.ranking.questions import QuestionAnalysis
 from longmemeval.reading.prompts import message_chunks, render_history
 from longmemeval.records import Question, Recall
@@ -85,6 +89,40 @@ def test_words_of_neighbours_lift_a_turn_that_lacks_them(fixture: Fixture) -> No
     without = ranked("bm25", query, fixture, "statement_weight=0", "session_weight=0", "speaker_weight=0", "window=[]")
     assert with_window.index("cooking:2") < 3
     assert with_window.index("cooking:2") <= without.index("cooking:2")
+
+
+def test_sessions_by_votes(fixture: Fixture) -> None:
+    """Their turns' ranks vote; sessions without a vote follow by their best turn; sessions are shown whole."""
+    query = "What goes with aubergine, and which rivers are in France?"
+    turns = ranked("bm25", query, fixture)
+    votes = dict.fromkeys(SESSIONS, 0.0)
+    for rank, turn in enumerate(turns[:3], start=1):
+        votes[turn.partition(":")[0]] += 1 / math.log2(rank + 1)
+    firsts = list(dict.fromkeys(turn.partition(":")[0] for turn in turns))
+    memory = system("bm25", "granularity=votes", "rerank_depth=3", "last_messages=0", "message_range=0", "top_k=1")
+    assert isinstance(memory, RankingMemory)
+    units = memory.rank(question(query, fixture), fixture)
+    assert [unit.unit_id for unit in units] == sorted(firsts, key=lambda name: -votes[name])
+    assert [unit.score for unit in units] == pytest.approx(sorted(votes.values(), reverse=True))
+    assert [len(unit.message_ids) for unit in units] == [len(SESSIONS[unit.unit_id]) for unit in units]
+    recall = complete(memory.recall(question(query, fixture), fixture))
+    assert [item.message_ids[0] for item in recall.items] == list(units[0].message_ids)
+
+
+def test_two_good_turns_outvote_the_best_one() -> None:
+    places, threads = np.array([0, 2, 3, 1]), np.array([0, 0, 1, 1])
+    assert session_votes(places, threads, 3) == [(1, pytest.approx(1 / math.log2(3) + 1 / 2)), (0, 1.0)]
+    assert session_votes(places, threads, 1) == [(0, 1.0), (1, 0.0)]
+
+
+def test_rag_is_the_nearest_messages_alone(fixture: Fixture) -> None:
+    query = question("Which rivers are in France?", fixture)
+    vectors = EMBEDDER.embed([message.content for message in fixture.memory.messages])
+    cosine = vectors @ EMBEDDER.embed([query.text])[0]
+    best = {fixture.memory.messages[place].message_id for place in np.argsort(-cosine)[:2]}
+    recall = complete(system("rag", "top_k=2").recall(query, fixture))
+    assert {item.message_ids[0] for item in recall.items} == best
+    assert len(complete(system("simple-fast").recall(query, fixture)).items) == len(fixture.memory.messages)
 
 
 def test_granularities_and_sides(fixture: Fixture) -> None:

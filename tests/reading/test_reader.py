@@ -17,7 +17,7 @@ from longmemeval.llm.tokens import Counted, token_counter
 from longmemeval.memory.items import message_item
 from longmemeval.reading.configuration import ReadingConfiguration, reading_configuration
 from longmemeval.reading.options import HISTORY_FORMATS, READING_METHODS, HistoryFormat, OverflowPolicy, ReadingMethod
-from longmemeval.reading.prompts import Chunk, SentPrompt, render_history
+from longmemeval.reading.prompts import Chunk, SentPrompt, message_chunks, render_history
 from longmemeval.reading.reader import Reader
 from longmemeval.reading.tool_loop import Reading
 from longmemeval.records import Haystack, Question, Recall, RecalledItem, Session, Turn, Usage
@@ -53,9 +53,14 @@ class FakeModel:
     spec = "test/fake"
 
     def __init__(
-        self, respond: Callable[[ChatRequest], str] = lambda request: " At home. ", *, patience: float = 0.0
+        self,
+        respond: Callable[[ChatRequest], str] = lambda request: " At home. ",
+        *,
+        patience: float = 0.0,
+        finish_reason: str = "stop",
     ) -> None:
         self._respond = respond
+        self._finish_reason = finish_reason
         self._patience = patience
         self.requests: list[ChatRequest] = []
 
@@ -63,7 +68,9 @@ class FakeModel:
         self.requests.append(request)
         text = self._respond(request)
         await asyncio.sleep(self._patience / len(self.requests))
-        return ChatReply(text, "stop", Usage(calls=1, prompt_tokens=10), served_model="fake-2024", attempts=2)
+        return ChatReply(
+            text, self._finish_reason, Usage(calls=1, prompt_tokens=10), served_model="fake-2024", attempts=2
+        )
 
     @property
     def prompts(self) -> list[str]:
@@ -231,6 +238,49 @@ def test_con_separate_keeps_documents_as_they_are() -> None:
     model = FakeModel()
     read(model, Recall((document, *THREE.items)), reading_configuration("con-separate"))
     assert [prompt.count("- Rex is a dachshund") for prompt in model.prompts] == [0, 0, 0, 1]
+
+
+def test_facts_first_answers_from_facts_and_messages(tmp_path: Path) -> None:
+    template = own(tmp_path, "ANSWER {history}\n{question_date} {question}", "facts-first.txt")
+    note_template = own(tmp_path, "LIST {history}\nfor {question_date}: {question}", "facts.txt")
+    model = FakeModel(
+        lambda request: (
+            "- Rex ran off.\n\n2) Rex is back.\nNothing relevant."
+            if request.messages[0].content.startswith("LIST")
+            else " At home. "
+        )
+    )
+    reading = read(model, THREE, reading_configuration("facts-first", template=template, note_template=note_template))
+    history = render_history(THREE, message_chunks(THREE), "nl")
+    date = "2023/05/30 (Tue) 23:40"
+    assert [request.max_tokens for request in model.requests] == [512, 256]
+    assert model.prompts == [
+        f"LIST {history}\nfor {date}: Where is my dog?",
+        f"ANSWER # Facts\n\n- Rex ran off.\n- Rex is back.\n\n# Earlier messages\n\n{history}\n{date} Where is my dog?",
+    ]
+    assert [prompt.purpose for prompt in reading.prompts] == ["note", "answer"]
+    answer = reading.answer
+    assert (answer.hypothesis, answer.usage.calls) == ("At home.", 2)
+    assert answer.recall_ids == tuple(item.message_ids[0] for item in THREE.items)
+    assert answer.prompt_tokens == sum(map(len, model.prompts))
+
+
+def test_a_list_of_facts_that_was_cut_loses_its_last_line() -> None:
+    model = FakeModel(lambda request: "- Rex ran off.\n- Rex is not ba", finish_reason="length")
+    read(model, THREE, reading_configuration("facts-first"))
+    assert "Rex ran off." in model.prompts[1]
+    assert "Rex is not ba" not in model.prompts[1]
+
+
+def test_facts_find_room_beside_what_the_first_call_showed() -> None:
+    model = FakeModel(lambda request: "\n".join(f"- {number} " + "f" * 45 for number in range(10)))
+    configuration = reading_configuration("facts-first", on_overflow="drop-oldest", context_window=window(3000, 256))
+    answer = read(model, LONG, configuration).answer
+    assert answer.status == "ok"
+    assert len(model.prompts[0]) <= 3000 - 512
+    assert 2000 < len(model.prompts[1]) <= 3000
+    shown = [item.message_ids[0] for item in LONG.items if item.text in model.prompts[1]]
+    assert (list(answer.recall_ids), answer.dropped) == (shown, len(LONG.items) - len(shown))
 
 
 def failing(text: str, error: Exception) -> Callable[[ChatRequest], str]:

@@ -50,12 +50,11 @@ def test_settings_in_a_name_keep_the_memorys_colour_and_choose_the_mark_alone() 
         assert by_name(*order) == alone | {"hybrid": plain}
 
 
-def test_presets_differ_and_those_that_are_no_controls_in_their_colour_too() -> None:
+def test_presets_differ_and_those_that_are_no_controls_use_every_colour() -> None:
     looks = by_name(*PRESETS)
     assert len({(look.colour, look.shape) for look in looks.values()}) == len(PRESETS)
-    memories = [name for name in PRESETS if name not in ("none", "oracle")]
-    assert len(memories) <= COLOURS
-    assert len({looks[name].colour for name in memories}) == len(memories)
+    memories = [name for name in PRESETS if MEMORIES.get(name).control is None]
+    assert len({looks[name].colour for name in memories}) == min(len(memories), COLOURS)
 
 
 NAMES = st.lists(

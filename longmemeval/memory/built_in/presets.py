@@ -14,8 +14,11 @@ from longmemeval.memory.parameters import (
     CombinedParameters,
     LastMessages,
     Parameters,
+    RagParameters,
     RetrievalParameters,
     SemanticParameters,
+    SimpleFastParameters,
+    VotesParameters,
     WorkingMemoryParameters,
 )
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
@@ -162,6 +165,30 @@ LAST_K = MemoryDefinition(
 SEMANTIC_RECALL = MemoryDefinition(
     "recent messages and the nearest ones by embedding, each with its neighbours",
     SemanticParameters,
+    _semantic_parts,
+    _semantic(working_memory=False),
+    may_read=_RANKED,
+)
+
+RAG = MemoryDefinition(
+    "the nearest messages by embedding, without neighbours or recent messages",
+    RagParameters,
+    _semantic_parts,
+    _semantic(working_memory=False),
+    may_read=_RANKED,
+)
+
+SIMPLE_FAST = MemoryDefinition(
+    "as rag, the 42 nearest messages, to be read with facts-first",
+    SimpleFastParameters,
+    _semantic_parts,
+    _semantic(working_memory=False),
+    may_read=_RANKED,
+)
+
+SESSION_VOTES = MemoryDefinition(
+    "whole sessions, chosen by the ranks of their messages by words and embedding",
+    VotesParameters,
     _semantic_parts,
     _semantic(working_memory=False),
     may_read=_RANKED,

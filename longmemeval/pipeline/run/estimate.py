@@ -94,7 +94,7 @@ def run_stages(
         own_pace = Pace(rates, options.question_concurrency or options.concurrency, batch)
         found.append(stage(ANALYSIS, work, assumed_replies(work), own_pace))
     replies = expected_replies(results, plan.model, reading.method, reading.max_tokens)
-    rounds = {"con-separate": 2, "files": 3}.get(reading.method, 1)
+    rounds = {"con-separate": 2, "facts-first": 2, "files": 3}.get(reading.method, 1)
     found.append(stage(ANSWERS, answering_work(plan, left), replies, pace, rounds=rounds))
     to_judge = AnswersToJudge(run_questions, answers, results, pace, (replies.tokens, reading.max_tokens))
     for judge in judges:
