@@ -124,6 +124,8 @@ class Recall(Struct, frozen=True):
     """Finest level at which every item states its origin; None if there are no items."""
     dropped: int = 0
     """Messages that the reader left out because the prompt did not fit the model's window."""
+    forgotten_ids: tuple[str, ...] = ()
+    """Messages that the memory once knew of, and has lost while it condensed what it knew."""
 
 
 class Usage(Struct, frozen=True, gc=False):
@@ -283,6 +285,8 @@ class Answer(Struct, frozen=True, gc=False):
 
     asked: Asked | UnsetType = UNSET
     """How the calls were asked; absent if as the settings say."""
+    forgotten_ids: tuple[str, ...] | UnsetType = UNSET
+    """Ids of messages that the memory lost while it condensed what it knew; absent if there are none."""
 
     @property
     def steps(self) -> tuple[ToolStep, ...]:

@@ -48,6 +48,8 @@ class PartOptions(BaseModel):
     """Chat model for key expansions."""
     node_model: Annotated[str, Flag(MODEL, "MODEL")] = "rules"
     """Chat model for typed nodes."""
+    observer_model: Annotated[str, Flag(metavar="MODEL")] = "rules"
+    """Chat model for observations."""
     fact_model: Annotated[str, Flag(MODEL, "MODEL")] = "rules"
     """Chat model for facts."""
     fact_prompt: Annotated[Path | None, Flag(metavar="FILE")] = Field(default=None, strict=False)

@@ -11,6 +11,7 @@ Stage = Literal[
     "not stored",
     "not retrieved",
     "retrieved but cut",
+    "lost at reflection",
     "in the prompt",
     "disputed",
     "no evidence label",
@@ -23,6 +24,7 @@ _CAUSES: dict[str, str] = {
     "not stored": "evidence not stored",
     "not retrieved": "evidence not retrieved",
     "retrieved but cut": "evidence truncated",
+    "lost at reflection": "evidence lost at reflection",
     "in the prompt": "evidence in prompt",
     "disputed": "judges disagree",
     "not answered": "no answer",
@@ -59,7 +61,9 @@ def stage_of(gold: Gold, answer: Answer | None, *, stored: Callable[[str], bool]
     missing = evidence.difference(_reached(gold, answer))
     if not missing:
         return "disputed" if disputed else "in the prompt"
-    return "retrieved but cut" if missing.issubset(_found(gold, answer.cut_ids)) else "not retrieved"
+    if missing.issubset(_found(gold, answer.cut_ids)):
+        return "retrieved but cut"
+    return "not retrieved" if missing.isdisjoint(_found(gold, answer.forgotten_ids or ())) else "lost at reflection"
 
 
 def evidence_recall(gold: Gold, answer: Answer | None) -> float | None:

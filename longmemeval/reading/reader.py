@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from longmemeval.core.event_loop import in_thread
 from longmemeval.core.text.quantities import official_date
@@ -83,7 +83,6 @@ class Reader:
         if self._loop:
             return await self._loop.read(question, recall)
         prompts, replies, latencies = list[EncodedPrompt](), list[ChatReply](), list[float | None]()
-        # A single job in the work thread: each has an overhead of a tenth of a millisecond.
         preparation = await in_thread(self._prepare, question, recall, known)
         known = None  # It refers to the fixture, which is not needed while waiting for replies.
         if preparation.abstention:
@@ -131,13 +130,17 @@ class Reader:
             latency_ms=sum_latencies(latencies),
             shown_reasoning=reasoning_in(replies),
             asked=asked_of(replies),
+            forgotten_ids=not_shown(recall.forgotten_ids, shown_ids) or UNSET,
         )
         return Reading(answer, tuple(prompts), failure)
 
     def _prepare(
         self, question: Question, recall: Recall, known: Callable[[], Sequence[Counted] | None] | None
     ) -> "_Preparation":
-        """Compute everything that a recall needs before the first call."""
+        """Compute everything that a recall needs before the first call.
+
+        It is a single job in the work thread: each has an overhead of a tenth of a millisecond.
+        """
         counts = self._counts(recall, known() if known else None)
         preparation = _Preparation(
             recall_tokens=sum(counts[id(item)].tokens for item in recall.items),

@@ -98,6 +98,11 @@ def written(folder: Path, text: str) -> str:
         ("combined", SEMANTIC | {"last_messages": 20, "top_k": 5, "message_range": 1}),
         ("bm25", RETRIEVAL | {"last_messages": 10, "top_k": 10, "message_range": 2}),
         ("hybrid", RETRIEVAL | {"last_messages": 10, "top_k": 10, "message_range": 2}),
+        (
+            "observational",
+            {"message_tokens": 30000, "reflect_tokens": 40000, "previous_tokens": 2000}
+            | {"scope": "resource", "retriever": "none", "top_k": 50},
+        ),
         ("typed-nodes", RETRIEVAL | NODES | {"last_messages": 0, "top_k": 10, "message_range": 0}),
         ("engram-lean", ENGRAM | ENGRAM_LEAN),
         ("engram-full", ENGRAM),
@@ -125,7 +130,7 @@ def test_what_is_written_in_python_is_completed_as_a_name_is() -> None:
 def test_every_preset_has_documented_defaults() -> None:
     assert set(MEMORIES.built_in) == {
         "none", "oracle", "full-history", "last-k", "semantic-recall", "working-memory", "combined", "bm25", "hybrid",
-        "typed-nodes", "files", "rag", "simple-fast", "session-votes",
+        "typed-nodes", "files", "observational", "rag", "simple-fast", "session-votes",
         "engram-lean", "engram-full",
     }  # fmt: skip
 

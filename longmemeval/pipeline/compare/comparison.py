@@ -463,6 +463,8 @@ def _to_try(stage: str, run: Evaluation) -> str:
             if parameters.get("budget")
             else "--context-window"
         )
+    if stage == "lost at reflection":
+        return f"--set reflect_tokens={parameters['reflect_tokens'] * SUGGESTED_FACTOR}"
     if stage == "not stored":
         return "prepare again; `longmemeval verify` names what failed"
     if stage == "not answered":

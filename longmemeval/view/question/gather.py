@@ -156,6 +156,7 @@ WHY_LOST: dict[str, str] = {
     "not stored": "never had the evidence: it is not in the fixture",
     "not retrieved": "did not see all of the evidence: some or all of it was not retrieved",
     "retrieved but cut": "found the evidence, but it was cut before the prompt",
+    "lost at reflection": "had observed the evidence, and lost it when the log was condensed",
     "in the prompt": "had the evidence in the prompt and answered otherwise",
     "disputed": "had the evidence in the prompt, and the judges disagree on the answer",
     "no evidence label": "answered otherwise; the data name no evidence",
