@@ -212,15 +212,10 @@ def is_intact(path: Path, source: Source) -> bool:
 def _patiently(attempt: Callable[[], None], pause: float) -> None:
     """Call `attempt` until it succeeds, at most `_ATTEMPTS` times; retry only after transient failures."""
     usual = tenacity.wait_exponential(multiplier=pause, max=_LONGEST_PAUSE)
-
-    def wait(state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        return max(usual(state), error.wait_s if isinstance(error, _Interrupted) else 0.0)
-
     tenacity.Retrying(
         retry=tenacity.retry_if_exception_type((httpx.TransportError, _Interrupted)),
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
-        wait=wait,
+        wait=lambda state: max(usual(state), getattr(state.outcome and state.outcome.exception(), "wait_s", 0.0)),
         reraise=True,
     )(attempt)
 

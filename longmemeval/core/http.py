@@ -121,22 +121,21 @@ def _seconds(text: str) -> float | None:
 def requested_wait(headers: Mapping[str, str], message: str) -> float | None:
     """Return the seconds that a refusal asks to wait; None if it does not say.
 
-    The server's wait counts, else its sentence ("try again in 7h12m"), else the time when used-up limits are whole.
+    The server's wait counts, else its sentence ("try again in 7h12m"), else the time when a used-up limit is whole.
 
     Args:
         headers: headers of the reply; their names in any case.
         message: what the server says.
     """
-    milliseconds = headers.get("retry-after-ms")
-    asked = {"retry-after-ms": milliseconds and f"{milliseconds}ms", "retry-after": headers.get("retry-after")}
-    said = _SAID.search(message)
-    names = [name.format("reset") for name in _LIMITS if headers.get(name.format("remaining"), "0").strip() == "0"]
-    for group in (asked, {"message": said and said[1]}, {name: headers.get(name) for name in names}):
-        waits = {name: retry_after_seconds(value) for name, value in group.items() if value}
-        for name in (name for name, wait in waits.items() if wait is None):
-            ignore(name, group[name])
-        if found := [wait for wait in waits.values() if wait is not None]:
-            return found[0] if group is asked else max(found)
+    milliseconds, said = headers.get("retry-after-ms"), _SAID.search(message)
+    used_up = [name for name in _LIMITS if headers.get(name.format("remaining"), "0").strip() == "0"]
+    values = {"retry-after-ms": milliseconds and f"{milliseconds}ms", "retry-after": headers.get("retry-after")}
+    values |= {"message": said and said[1]} | {name: headers.get(name) for name in (n.format("reset") for n in used_up)}
+    for name, value in values.items():
+        if value and (wait := retry_after_seconds(value)) is not None:
+            return wait
+        if value:
+            ignore(name, value)
     return None
 
 
@@ -151,11 +150,10 @@ def ignore(name: str, value: object) -> None:
 
 def too_long_a_wait(where: str, seconds: float, patience_s: float, what: str) -> EndpointDownError:
     """Return the error for a server that asks for a longer wait than the user allows; `what` is its own sentence."""
-    until = strftime("%Y-%m-%d %H:%M", localtime(time() + seconds))
-    return EndpointDownError(
-        f"{where} asks to wait {duration(seconds)}, longer than --give-up-after ({duration(patience_s)}). {what.rstrip('.')}",
-        fix=f"Rerun the same command in {duration(seconds)} ({until}), or wait with --give-up-after {math.ceil(seconds)}",
-    )
+    span, until = duration(seconds), strftime("%Y-%m-%d %H:%M", localtime(time() + seconds))
+    what = f"{where} asks to wait {span}, longer than --give-up-after ({duration(patience_s)}). {what.rstrip('.')}"
+    fix = f"Rerun the same command in {span} ({until}), or wait with --give-up-after {math.ceil(seconds)}"
+    return EndpointDownError(what, fix=fix)
 
 
 def note_wait(where: str, seconds: float) -> None:
@@ -168,4 +166,4 @@ def current_wait() -> str:
     """Return for which server calls wait now, and until when; empty if for none."""
     where = max(_waits, key=lambda name: _waits[name], default="")
     left = _waits.get(where, 0.0) - monotonic()
-    return f"waiting for {where} until {strftime('%H:%M:%S', localtime(time() + left))}" if left > 0 else ""
+    return f"waiting until {strftime('%H:%M:%S', localtime(time() + left))} for {where}" if left > 0 else ""

@@ -113,4 +113,4 @@ def test_the_longest_wait_is_shown() -> None:
     assert current_wait() == ""
     note_wait("long", 60.0)
     note_wait("middle", 30.0)
-    assert current_wait().startswith("waiting for long until ")
+    assert current_wait().endswith(" for long")
