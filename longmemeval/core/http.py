@@ -130,7 +130,9 @@ def requested_wait(headers: Mapping[str, str], message: str) -> float | None:
     milliseconds, said = headers.get("retry-after-ms"), _SAID.search(message)
     used_up = [name for name in _LIMITS if headers.get(name.format("remaining"), "0").strip() == "0"]
     values = {"retry-after-ms": milliseconds and f"{milliseconds}ms", "retry-after": headers.get("retry-after")}
-    values |= {"message": said and said[1]} | {name: headers.get(name) for name in (n.format("reset") for n in used_up)}
+    values |= {"try again in": said and said[1]} | {
+        (reset := name.format("reset")): headers.get(reset) for name in used_up
+    }
     for name, value in values.items():
         if value and (wait := retry_after_seconds(value)) is not None:
             return wait
@@ -143,9 +145,7 @@ def ignore(name: str, value: object) -> None:
     """Say, once for each name, that a number of a server is ignored."""
     if name not in _ignored:
         _ignored.add(name)
-        _LOG.warning(
-            "A server sent %s: %s. This value is not plausible and is ignored.", name, redact(repr(value))[:80]
-        )
+        _LOG.warning("A server sent %s: %s, which is not plausible and is ignored", name, redact(repr(value))[:80])
 
 
 def too_long_a_wait(where: str, seconds: float, patience_s: float, what: str) -> EndpointDownError:
@@ -164,6 +164,6 @@ def note_wait(where: str, seconds: float) -> None:
 
 def current_wait() -> str:
     """Return for which server calls wait now, and until when; empty if for none."""
-    where = max(_waits, key=lambda name: _waits[name], default="")
+    where = max(list(_waits), key=lambda name: _waits[name], default="")
     left = _waits.get(where, 0.0) - monotonic()
     return f"waiting until {strftime('%H:%M:%S', localtime(time() + left))} for {where}" if left > 0 else ""

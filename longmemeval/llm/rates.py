@@ -582,7 +582,7 @@ class RateLimiter:
         with self._open() as book:
             now, amounts = time.time(), book.expected(size)
             wait = book.wait(now, amounts, self._rate)
-            note_wait(self._name, wait)
+            note_wait(self._name, book.pause(now) if self._rate.rpm or self._rate.tpm else wait)
             attempt.is_limited = wait > book.pause(now)
             if book.should_yield(now, attempt.who) and not wait and not attempt.was_polite:
                 attempt.was_polite = True

@@ -1,5 +1,6 @@
 """Numbers of a server that cannot be meant, stored ones too, and clocks that are set: nothing waits for long."""
 
+import asyncio
 import logging
 import re
 import time
@@ -9,12 +10,16 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from longmemeval.core import http
 from longmemeval.errors import EndpointDownError
 from longmemeval.llm import rates
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates import Rate, RateLimiter, RateLimits, RateState
+from longmemeval.llm.registry import load_batch_endpoint
+from tests.batch_server import BatchServer
 from tests.clock import Clock
 from tests.llm.rates.test_gate import ask
 from tests.server import ModelServer, Refusal
@@ -191,3 +196,14 @@ def test_a_limit_of_one_token_is_disproved_by_the_reply(clock: Clock, tmp_path: 
         for _ in range(3):
             ask(options, 5, clock)
         assert clock.monotonic() - began < 10
+
+
+def test_a_batch_that_its_server_puts_off_for_a_day_ends_the_command() -> None:
+    class Busy(BatchServer):
+        async def _look(self, request: Request) -> Response:
+            return Refusal(429, "Polls per day: 9. Please try again in 7h12m.", retry_after="25920").response()
+
+    with Busy() as server:
+        endpoint, _ = load_batch_endpoint("openai/gpt-4o", ModelOptions(server.url))
+        with pytest.raises(EndpointDownError, match=r"asks to wait 7 h 12 min.*try again in 7h12m"):
+            asyncio.run(endpoint.status("batch"))
