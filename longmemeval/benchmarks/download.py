@@ -22,6 +22,8 @@ from longmemeval.benchmarks.catalogue import (
 )
 from longmemeval.benchmarks.repository import fetch, is_complete
 from longmemeval.core.files import replacing, sha256_file
+from longmemeval.core.http import requested_wait
+from longmemeval.core.text.figures import duration
 from longmemeval.errors import DataError
 
 # Files of datasets that are already in the Hugging Face cache, found by their hash.
@@ -87,7 +89,9 @@ Progress = Callable[[int, int], None]
 
 
 class _Interrupted(Exception):
-    """The server is busy, or the body ended early: trying again may help."""
+    """The server is busy, or the body ended early: trying again may help, after the wait that it asks for."""
+
+    wait_s = 0.0
 
 
 class _Refused(Exception):
@@ -207,10 +211,11 @@ def is_intact(path: Path, source: Source) -> bool:
 
 def _patiently(attempt: Callable[[], None], pause: float) -> None:
     """Call `attempt` until it succeeds, at most `_ATTEMPTS` times; retry only after transient failures."""
+    usual = tenacity.wait_exponential(multiplier=pause, max=_LONGEST_PAUSE)
     tenacity.Retrying(
         retry=tenacity.retry_if_exception_type((httpx.TransportError, _Interrupted)),
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
-        wait=tenacity.wait_exponential(multiplier=pause, max=_LONGEST_PAUSE),
+        wait=lambda state: max(usual(state), getattr(state.outcome and state.outcome.exception(), "wait_s", 0.0)),
         reraise=True,
     )(attempt)
 
@@ -294,7 +299,11 @@ def _check_status(response: httpx.Response, part: _Part) -> None:
         part.clear()
         raise _Interrupted(reason)
     if status in (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS) or status >= 500:
-        raise _Interrupted(reason)
+        interrupted = _Interrupted(reason)
+        interrupted.wait_s = requested_wait(response.headers, "") or 0.0
+        if interrupted.wait_s > _LONGEST_PAUSE:
+            raise _Refused(f"{reason} and asks to wait {duration(interrupted.wait_s)}")
+        raise interrupted
     raise _Refused(reason)
 
 

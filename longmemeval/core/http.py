@@ -1,14 +1,20 @@
 """HTTP servers: redirects to other hosts, this machine, and the time to wait before the next attempt."""
 
+import logging
 import math
+import re
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from email.utils import mktime_tz, parsedate_tz
 from ipaddress import ip_address
-from time import time
+from time import localtime, monotonic, strftime, time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from longmemeval.errors import FatalModelError
+from longmemeval.core.secrets.redaction import redact
+from longmemeval.core.text.figures import duration
+from longmemeval.errors import EndpointDownError, FatalModelError
 
 if TYPE_CHECKING:
     from httpx import Request, Response
@@ -62,25 +68,102 @@ def is_this_machine(address: str) -> bool:
     return host == "localhost"
 
 
-# Waiting times requested by servers.
+# Waiting times requested by servers: what they can mean, and what is said of them.
 
-LONGEST_REQUESTED_WAIT_S = 600.0
-"""Longest `Retry-After` of a server that is honoured, whatever our own limit."""
+_LONGEST_BELIEVED_S = 31 * 86400.0
+"""Quotas are counted by minute, day or month: a longer wait is a server's mistake."""
+_WORTH_SAYING_S = 5.0
+_UNITS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SPAN = r"\d+(?:\.\d+)?\s*(?:ms|milli|[dhms])[a-z]*"
+_SPANS = re.compile(rf"(?:{_SPAN}[\s,]*)+", re.I)
+_SAID = re.compile(rf"(?:try again|retry) (?:in|after) ((?:{_SPAN}\s*)+)", re.I)
+_LIMITS = (
+    *("x-ratelimit-{}-requests", "x-ratelimit-{}-tokens"),
+    *("anthropic-ratelimit-requests-{}", "anthropic-ratelimit-tokens-{}", "x-ratelimit-{}"),
+)
+_LOG = logging.getLogger(__name__)
+_ignored = set[str]()
+_waits: dict[str, float] = {}
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Return the seconds to wait by a `Retry-After` header: seconds or an HTTP date (RFC 9110, section 10.2.3).
+    """Return the seconds to wait by a header such as `Retry-After` (RFC 9110, section 10.2.3).
+
+    Args:
+        value: seconds, an HTTP date, or what servers send in their place: `6m0s`, `158ms`, an RFC 3339 date, seconds or
+            milliseconds since 1970, or several of them, of which the first that can be meant counts.
 
     Returns:
-        At least 0; None if the header is missing or malformed.
+        At least 0; None if the header is missing or cannot be meant.
     """
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        parsed = parsedate_tz(value)
-        if parsed is None:
-            return None
-        seconds = mktime_tz(parsed) - time()
-    return None if math.isnan(seconds) else max(0.0, seconds)
+    text = value or ""
+    waits = (_seconds(part.strip()) for part in (text, *text.split(",")))
+    return next((max(0.0, wait) for wait in waits if wait is not None and wait <= _LONGEST_BELIEVED_S), None)
+
+
+def _seconds(text: str) -> float | None:
+    with suppress(ValueError):
+        seconds = float(text)
+        if seconds > _LONGEST_BELIEVED_S:
+            seconds = (seconds / 1000 if seconds > 1e11 else seconds) - time()
+        return seconds if abs(seconds) <= _LONGEST_BELIEVED_S else None
+    if _SPANS.fullmatch(text):
+        spans = re.findall(r"([\d.]+)\s*(ms|milli|[dhms])", text.lower())
+        return sum(float(number) * _UNITS[unit] for number, unit in spans)
+    with suppress(ValueError, OverflowError):
+        if parsed := parsedate_tz(text):
+            return mktime_tz(parsed) - time()
+        date = datetime.fromisoformat(text)
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - time()
+    return None
+
+
+def requested_wait(headers: Mapping[str, str], message: str) -> float | None:
+    """Return the seconds that a refusal asks to wait; None if it does not say.
+
+    The server's wait counts, else its sentence ("try again in 7h12m"), else the time when a used-up limit is whole.
+
+    Args:
+        headers: headers of the reply; their names in any case.
+        message: what the server says.
+    """
+    milliseconds, said = headers.get("retry-after-ms"), _SAID.search(message)
+    used_up = [name for name in _LIMITS if headers.get(name.format("remaining"), "0").strip() == "0"]
+    values = {"retry-after-ms": milliseconds and f"{milliseconds}ms", "retry-after": headers.get("retry-after")}
+    values |= {"try again in": said and said[1]} | {
+        (reset := name.format("reset")): headers.get(reset) for name in used_up
+    }
+    for name, value in values.items():
+        if value and (wait := retry_after_seconds(value)) is not None:
+            return wait
+        if value:
+            ignore(name, value)
+    return None
+
+
+def ignore(name: str, value: object) -> None:
+    """Say, once for each name, that a number of a server is ignored."""
+    if name not in _ignored:
+        _ignored.add(name)
+        _LOG.warning("A server sent %s: %s, which is not plausible and is ignored", name, redact(repr(value))[:80])
+
+
+def too_long_a_wait(where: str, seconds: float, patience_s: float, what: str) -> EndpointDownError:
+    """Return the error for a server that asks for a longer wait than the user allows; `what` is its own sentence."""
+    span, until = duration(seconds), strftime("%Y-%m-%d %H:%M", localtime(time() + seconds))
+    what = f"{where} asks to wait {span}, longer than --give-up-after ({duration(patience_s)}). {what.rstrip('.')}"
+    fix = f"Rerun the same command in {span} ({until}), or wait with --give-up-after {math.ceil(seconds)}"
+    return EndpointDownError(what, fix=fix)
+
+
+def note_wait(where: str, seconds: float) -> None:
+    """Record that calls wait for a server, for the progress line."""
+    if seconds >= _WORTH_SAYING_S:
+        _waits[where] = monotonic() + seconds
+
+
+def current_wait() -> str:
+    """Return for which server calls wait now, and until when; empty if for none."""
+    where = max(list(_waits), key=lambda name: _waits[name], default="")
+    left = _waits.get(where, 0.0) - monotonic()
+    return f"waiting until {strftime('%H:%M:%S', localtime(time() + left))} for {where}" if left > 0 else ""

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.core.http import LONGEST_REQUESTED_WAIT_S, is_this_machine, refuse_other_server, retry_after_seconds
+from longmemeval.core.http import is_this_machine, note_wait, refuse_other_server, requested_wait, too_long_a_wait
 from longmemeval.core.secrets.redaction import fault_of, public_url, redact, register_address, split_address
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
@@ -136,12 +136,16 @@ class RemoteEmbedder:
                 return self._attempt(texts, turn, min(_SECONDS, max(left, self._settings.give_up_after_s / 10)))
             except (httpx.HTTPError, FatalModelError) as error:
                 # The cause is left out of the chain: the server's message may contain the key.
-                explained, requested = self._explain(error, texts), _requested_pause(error)
+                explained, response = self._explain(error, texts), _response(error)
+                requested = requested_wait(response.headers, explained.what) if response is not None else None
                 if _status(error) == 429:
-                    turn.refused(requested)
+                    turn.refused(requested, self._settings.give_up_after_s)
             gone = time.monotonic() - started
             if not isinstance(explained, TransientModelError):
                 raise explained
+            if requested and requested > self._settings.give_up_after_s:
+                where, said = f"{self.spec} at {self._endpoint}", explained.what.partition(": ")[2]
+                raise too_long_a_wait(where, requested, self._settings.give_up_after_s, said)
             if gone >= self._settings.give_up_after_s:
                 raise EndpointDownError(
                     f"{self.spec} at {self._endpoint} has failed every call for {gone:,.0f} s ({attempts} attempts). "
@@ -152,7 +156,8 @@ class RemoteEmbedder:
             if attempts > _RETRIES:
                 raise explained
             own = min(_FIRST_PAUSE_S * 2 ** (attempts - 1), _LONGEST_PAUSE_S, self._settings.give_up_after_s - gone)
-            time.sleep(own if requested is None else min(requested, LONGEST_REQUESTED_WAIT_S))
+            note_wait(self.spec, requested or 0.0)
+            time.sleep(requested or own)
 
     def _attempt(self, texts: list[str], turn: Permit, seconds: float) -> Vectors:
         """Send one request."""
@@ -331,14 +336,6 @@ def _code(response: "httpx.Response") -> str | int | None:
     except msgspec.DecodeError:
         return None
     return refusal.error.code if refusal.error else None
-
-
-def _requested_pause(error: Exception) -> float | None:
-    """Return the seconds the server asked to wait."""
-    if (response := _response(error)) is None:
-        return None
-    milliseconds = retry_after_seconds(response.headers.get("retry-after-ms"))
-    return retry_after_seconds(response.headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
 
 
 def _may_be_billed(error: Exception) -> bool:

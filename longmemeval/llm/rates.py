@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt, Validati
 
 from longmemeval.core.arguments import Options
 from longmemeval.core.files import sha256_text
+from longmemeval.core.http import ignore, note_wait
 from longmemeval.core.journal import locked
 from longmemeval.core.text_files import YamlText, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
@@ -169,20 +170,29 @@ def reported_limits(headers: Mapping[str, object]) -> dict[str, ReportedLimit]:
     limits = {}
     for kind, names in _NAMES.items():
         limit, remaining = (
-            next((number for name in names if (number := _number(plain.get(name.format(what)))) is not None), None)
-            for what in ("limit", "remaining")
+            next((number for name in names if (number := _number(plain, name.format(what), least)) is not None), None)
+            for what, least in (("limit", 1.0), ("remaining", 0.0))
         )
         if limit is not None or remaining is not None:
             limits[kind] = ReportedLimit(limit, remaining)
     return limits
 
 
-def _number(value: object) -> float | None:
+_MOST = 1e12
+"""A limit above this is none: no provider means it."""
+
+
+def _number(headers: Mapping[str, object], name: str, least: float) -> float | None:
+    if (value := headers.get(name)) is None:
+        return None
     try:
         number = float(str(value))
     except ValueError:
-        return None
-    return number if 0 <= number < float("inf") else None
+        number = -1.0
+    if least <= number < _MOST:
+        return number
+    ignore(name, value)
+    return None
 
 
 # Usage of a limit, and how long to wait before using more; no clock, no file, no waiting.
@@ -322,6 +332,10 @@ _RECOVERED = 0.02
 """Share regained in each window without a refusal."""
 _SEEN_LATELY_S = 0.3
 _LONGEST_DEBT_S = 3600.0
+_LONGEST_PAUSE_S = 180.0
+"""Longest pause by a server's number that is shared with other commands, which may find a healthy server."""
+_CLOCKS_DIFFER_S = 5.0
+"""Seconds by which the clocks of machines that share a file may differ."""
 _SMOOTHING = 0.1
 KINDS = ("requests", "tokens")
 
@@ -351,6 +365,8 @@ class RateState(Struct):
     lowered_at: float = 0.0
     reply_share: float = 1.0
     """Length of replies as a share of their maximum; the latest replies weigh most."""
+    empty_since: dict[str, float] = field(default_factory=dict)
+    """Time of the first of the replies in a row that reported nothing left, by kind."""
     waiting: dict[str, float] = field(default_factory=dict)
     """Time of the last check of each waiting caller."""
     last: str = ""
@@ -375,8 +391,9 @@ class RateState(Struct):
         self._recover(now, rate)
         waits = [self.pause(now)]
         for kind, meter in self._meters().items():
-            # Otherwise a clock that was set back would make every call wait.
-            meter.paid_until = min(meter.paid_until, now + _LONGEST_DEBT_S)
+            # A limit of the user's own is kept to, a provider's number is not believed for hours.
+            longest = _LONGEST_DEBT_S if rate.rpm or rate.tpm else _LONGEST_PAUSE_S
+            meter.paid_until = min(meter.paid_until, now + longest)
             if allowance := self.allowance(kind, rate):
                 waits.append(meter.wait(now, amounts[kind], allowance))
         return max(waits)
@@ -384,6 +401,15 @@ class RateState(Struct):
     def pause(self, now: float) -> float:
         """Return the remaining seconds of a pause that the provider asked for."""
         return max(0.0, self.paused_until - now)
+
+    def forget_future(self, now: float, rate: Rate) -> None:
+        """Forget usage and pauses that lie ahead: the clock was set back, or an earlier version stored any number."""
+        latest = max((bin for meter in self._meters().values() for bin in (*meter.used, *meter.others)), default=0)
+        if latest * rate.window / _BINS > now + _CLOCKS_DIFFER_S:
+            self.requests, self.tokens, self.waiting = Meter(), Meter(), {}
+            self.paused_until, self.lowered_at = 0.0, now
+        if self.pause(now) > _LONGEST_PAUSE_S + _CLOCKS_DIFFER_S:
+            self.paused_until = 0.0
 
     def should_yield(self, now: float, who: str) -> bool:
         """Record that `who` is waiting; return whether it had the last turn and should let another caller go first."""
@@ -415,6 +441,8 @@ class RateState(Struct):
             expected: tokens that it was expected to use.
             used: tokens of its prompt and of its reply.
         """
+        if used[0] > self.from_headers.get("tokens", _MOST) * rate.window / 60.0:
+            del self.from_headers["tokens"]  # A reply to more tokens than that disproves the limit.
         if size.longest_reply:
             self.reply_share += _SMOOTHING * (min(1.0, used[1] / size.longest_reply) - self.reply_share)
         self.tokens.correct(then, sum(used) - expected, self.allowance("tokens", rate) or _unlimited(rate))
@@ -422,6 +450,11 @@ class RateState(Struct):
     def learn(self, now: float, then: float, reported: Mapping[str, ReportedLimit], rate: Rate) -> None:
         """Update the limits from the headers of a reply to a call sent at `then`."""
         for kind, header in reported.items() if rate.headers else ():
+            if header.remaining is None or header.remaining > 0:
+                self.empty_since.pop(kind, None)
+            elif then - self.empty_since.setdefault(kind, then) >= rate.window:
+                ignore(f"the remaining {kind}", 0)  # After a whole window there would be some.
+                header = ReportedLimit(header.limit)
             if header.limit:
                 self.from_headers[kind] = header.limit * 60.0 / rate.window
             allowance, limit = (
@@ -435,7 +468,7 @@ class RateState(Struct):
     def refuse(self, now: float, retry_after: float | None, rate: Rate) -> None:
         """Record that the provider refused a call with status 429."""
         self._recover(now, rate)
-        self.paused_until = max(self.paused_until, now + (retry_after or 0.0))
+        self.paused_until = max(self.paused_until, now + min(retry_after or 0.0, _LONGEST_PAUSE_S))
         if now - self.lowered_at >= rate.window * _LOWERED_AGAIN_AFTER:
             self.factor, self.lowered_at = max(_LOWEST, self.factor * _LOWERED), now
 
@@ -468,10 +501,11 @@ class RateLimiter:
     Args:
         rate: the user's limits.
         path: file that processes share; None: this process counts alone.
+        name: the model, for the progress line.
     """
 
-    def __init__(self, rate: Rate, path: Path | None) -> None:
-        self._rate, self._path = rate, path
+    def __init__(self, rate: Rate, path: Path | None, name: str = "") -> None:
+        self._rate, self._path, self._name = rate, path, name
         self._lock = threading.Lock()
         self._book = RateState()
         self._is_shared = False
@@ -548,6 +582,7 @@ class RateLimiter:
         with self._open() as book:
             now, amounts = time.time(), book.expected(size)
             wait = book.wait(now, amounts, self._rate)
+            note_wait(self._name, book.pause(now) if self._rate.rpm or self._rate.tpm else wait)
             attempt.is_limited = wait > book.pause(now)
             if book.should_yield(now, attempt.who) and not wait and not attempt.was_polite:
                 attempt.was_polite = True
@@ -568,12 +603,14 @@ class RateLimiter:
         """Yield the state, locked against other threads and processes, and save it for them."""
         with self._lock:
             if self._path is None:
+                self._book.forget_future(time.time(), self._rate)
                 yield self._book
                 return
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with locked(self._path, wait=True):
                     book = _read(self._path)
+                    book.forget_future(time.time(), self._rate)
                     if not self._is_shared:
                         book.merge(self._book)
                         self._is_shared = True
@@ -626,9 +663,9 @@ class Permit:
         if self._gate.counts_tokens and prompt_tokens + completion_tokens:
             self._gate.answered(self, (prompt_tokens, completion_tokens))
 
-    def refused(self, retry_after: float | None) -> None:
-        """Record that the provider refused the call with status 429."""
-        self._gate.refuse(retry_after)
+    def refused(self, retry_after: float | None, give_up_after_s: float) -> None:
+        """Record that the provider refused the call with status 429; a wait that ends the command stops no other."""
+        self._gate.refuse(retry_after if (retry_after or 0.0) <= give_up_after_s else None)
 
 
 def gate_for(spec: str, address: str, key: str, limits: RateLimits) -> RateLimiter:
@@ -640,12 +677,12 @@ def gate_for(spec: str, address: str, key: str, limits: RateLimits) -> RateLimit
         limits: limits of all models.
     """
     name = sha256_text(f"{spec}\n{address}\n{key}")[:24]
-    return _gate(name, limits.of(spec), limits.folder.absolute() / f"{name}.json" if limits.folder else None)
+    return _gate(name, limits.of(spec), limits.folder.absolute() / f"{name}.json" if limits.folder else None, spec)
 
 
 @cache
-def _gate(name: str, rate: Rate, path: Path | None) -> RateLimiter:
-    return RateLimiter(rate, path)
+def _gate(name: str, rate: Rate, path: Path | None, spec: str) -> RateLimiter:
+    return RateLimiter(rate, path, spec)
 
 
 def _read(path: Path) -> RateState:

@@ -121,8 +121,13 @@ def progress(title: str, total: int, within: Callable[[], str] = str) -> Iterato
         return
     from rich.console import Console
 
+    from longmemeval.core.http import current_wait
+
+    def now() -> str:
+        return ", ".join(filter(None, (within(), current_wait())))
+
     console = Console(stderr=True)
-    with _bar(console, title, total, within) if console.is_terminal else _lines(title, total, within) as shown:
+    with _bar(console, title, total, now) if console.is_terminal else _lines(title, total, now) as shown:
         yield shown
 
 
@@ -146,15 +151,23 @@ def _every(seconds: float, show: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _lines(title: str, total: int, within: Callable[[], str]) -> Iterator[Progress]:
-    count = _Count(title, total)
+    from longmemeval.core.http import current_wait
+
+    count, waits = _Count(title, total), False
 
     def show() -> None:
         sys.stderr.write(", ".join(filter(None, (count.line(), within()))) + "\n")
         sys.stderr.flush()
 
+    def tell() -> None:
+        nonlocal waits
+        waits, before = bool(current_wait()), waits
+        if waits and not before:
+            show()
+
     _counts.append(count)
     try:
-        with _every(_LINE_EVERY_S, show):
+        with _every(_LINE_EVERY_S, show), _every(_LOOK_AGAIN_S, tell):
             yield count
     finally:
         _counts.remove(count)

@@ -65,9 +65,11 @@ class FileServer:
         self._server.server_close()
 
 
-def status(code: int) -> Callable[[BaseHTTPRequestHandler], None]:
+def status(code: int, retry_after: str | None = None) -> Callable[[BaseHTTPRequestHandler], None]:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(code)
+        if retry_after:
+            handler.send_header("Retry-After", retry_after)
         handler.send_header("Content-Length", "0")
         handler.end_headers()
 
@@ -223,6 +225,21 @@ def test_a_busy_server_is_asked_again(at: Setting, code: int) -> None:
     at.server.faults = [status(code), status(code)]
     assert at.download().read_bytes() == BODY
     assert len(at.server.ranges) == 3
+
+
+@pytest.mark.parametrize("value", ["inf", "1e9", "soon", "-5", "0.2"])
+def test_an_absurd_wait_does_not_hold_a_download(at: Setting, value: str) -> None:
+    at.server.faults = [status(429, value)]
+    assert at.download().read_bytes() == BODY
+    assert len(at.server.ranges) == 2
+
+
+@pytest.mark.parametrize(("value", "said"), [("25920", "asks to wait 7 h 12 min"), ("31", "asks to wait 31 s")])
+def test_a_long_wait_ends_a_download_and_is_told(at: Setting, value: str, said: str) -> None:
+    at.server.faults = [status(429, value)] * 5
+    with pytest.raises(DataError, match=said):
+        at.download()
+    assert len(at.server.ranges) == 1
 
 
 def test_a_server_that_stays_busy_is_given_up_and_the_part_kept(at: Setting) -> None:

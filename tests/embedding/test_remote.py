@@ -143,8 +143,27 @@ def test_a_wait_that_the_server_asks_for_is_kept(server: EmbeddingServer, monkey
     server.script.append(Reply({"error": {"message": "later"}}, 429, {"retry-after": "100"}))
     clock = Clock(monkeypatch)
     started = clock.monotonic()
-    RemoteEmbedder("small", EmbedderSettings(server.base, give_up_after_s=50.0)).embed(["red"])
+    RemoteEmbedder("small", EmbedderSettings(server.base, give_up_after_s=100.0)).embed(["red"])
     assert clock.monotonic() - started >= 100
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_longer_wait_than_the_user_allows_ends_the_command(server: EmbeddingServer, status: int) -> None:
+    server.script.append(Reply({"error": {"message": "closed today"}}, status, {"retry-after": "100"}))
+    with pytest.raises(EndpointDownError, match=r"asks to wait 2 min.*50 s.*closed today.*--give-up-after 100"):
+        RemoteEmbedder("small", EmbedderSettings(server.base, give_up_after_s=50.0)).embed(["red"])
+    assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize("value", ["inf", "1e9", "soon", "-5", "0"])
+def test_a_wait_that_is_none_leaves_our_own(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    server.script += [Reply({"error": {"message": "later"}}, 503, {"retry-after": value})] * 2
+    clock = Clock(monkeypatch)
+    started = clock.monotonic()
+    RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["red"])
+    assert 1.4 <= clock.monotonic() - started < 10
 
 
 def test_attempts_are_written_into_the_account(server: EmbeddingServer, tmp_path: Path) -> None:

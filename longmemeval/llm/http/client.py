@@ -128,7 +128,7 @@ class Caller:
                             call.ended(wire)
                 except HarnessError as error:
                     if isinstance(error, TransientModelError) and error.too_many:
-                        turn.refused(error.retry_after)
+                        turn.refused(error.retry_after, self._options.give_up_after_s)
                     cost = call.most if isinstance(error, ModelError) and error.may_be_billed else 0.0
                     raise
             failed = reply.is_empty

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from longmemeval.core.http import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
+from longmemeval.core.http import note_wait, requested_wait, too_long_a_wait
 from longmemeval.core.secrets.redaction import redact
 from longmemeval.errors import (
     ContextOverflowError,
@@ -128,7 +128,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
     if status is None and _caused_by(error, (json.JSONDecodeError, UnicodeDecodeError)):
         return TransientModelError("The server's reply is not JSON", where=where, may_be_billed=True)
     if status is not None and (status in _TRANSIENT_STATUS or status >= 500):
-        requested = retry_after_seconds(response.headers.get("retry-after")) if response is not None else None
+        requested = requested_wait(response.headers, message) if response is not None else None
         return TransientModelError(
             f"The server is busy or failed, {status}: {message}",
             where=where,
@@ -245,7 +245,7 @@ def _waits(max_wait_s: float, breaker: "Breaker | None") -> Callable[["RetryCall
             return 0.0  # The breaker itself assigns the turns.
         error = state.outcome.exception() if state.outcome else None
         requested = error.retry_after if isinstance(error, TransientModelError) else None
-        return max(jitter(state), min(requested or 0.0, LONGEST_REQUESTED_WAIT_S))
+        return max(jitter(state), requested or 0.0)
 
     return wait
 
@@ -335,8 +335,8 @@ class Breaker:
 
     Args:
         where: the endpoint, for messages.
-        give_up_after_s: seconds of failures without a success after which no more requests are sent. A longer wait that
-            the server asks for (`Retry-After`) is honoured. FIRST_CONTACT_S if no connection could be made so far.
+        give_up_after_s: seconds of failures without a success after which no more requests are sent, and the longest
+            wait that the server may ask for (`Retry-After`). FIRST_CONTACT_S if no connection could be made so far.
     """
 
     def __init__(self, where: str, give_up_after_s: float) -> None:
@@ -492,13 +492,17 @@ class Breaker:
             self._failing_calls.add(call)
             self._is_known |= not error.unreachable
             self._last_failure = error.what
+            requested = error.retry_after or 0.0
+            if requested > self._give_up_after_s:
+                self._down = too_long_a_wait(self._where, requested, self._give_up_after_s, error.what)
+                return self._down
             # Checked before the next wait that this failure requests.
             self._waited_enough = self._is_hopeless
             if self._waited_enough and len(self._failing_calls) > 1:
                 return self._given_up()
             pause = min(2.0**self._probes, self._give_up_after_s / _PARTS)
             self._next_probe_at = now + pause
-            requested = min(error.retry_after or 0.0, LONGEST_REQUESTED_WAIT_S)
+            note_wait(self._where, requested)
             self._paused_until = max(self._paused_until, now + requested)
             return None
 

@@ -193,9 +193,30 @@ def test_refusals_show_that_the_endpoint_is_alive(clock: Clock, server: ModelSer
 
 
 def test_a_wait_that_the_server_asks_for_is_kept(clock: Clock, server: ModelServer) -> None:
-    server.faults.extend([Refusal(429, retry_after="60")] * OPENS_AFTER)
+    server.faults.extend([Refusal(429, retry_after="40")] * OPENS_AFTER)
+    began = clock.monotonic()
     outcomes = ask(clock, server.url, 12, concurrency=12, give_up_after_s=40.0)
     assert all(isinstance(one, ChatReply) for one in outcomes)
+    assert clock.monotonic() - began >= 40
+
+
+def test_a_longer_wait_than_the_user_allows_ends_the_calls(clock: Clock, server: ModelServer) -> None:
+    server.plan = lambda: Refusal(429, "Requests per day: 200. Please try again in 7h12m.", retry_after="25920")
+    began = clock.monotonic()
+    outcomes = ask(clock, server.url, 3, give_up_after_s=40.0)
+    assert {type(one) for one in outcomes} == {EndpointDownError}
+    assert "Requests per day: 200. Please try again in 7h12m" in str(outcomes[0])
+    assert re.search(r"asks to wait 7 h 12 min.*40 s.*--give-up-after 25920", str(outcomes[0]))
+    assert len(server.chat_requests) <= 3
+    assert clock.monotonic() - began < 40
+
+
+def test_who_allows_so_long_a_wait_gets_it(clock: Clock, server: ModelServer) -> None:
+    server.faults.append(Refusal(429, retry_after="25920"))
+    began = clock.monotonic()
+    (outcome,) = ask(clock, server.url, 1, give_up_after_s=25920.0)
+    assert isinstance(outcome, ChatReply)
+    assert clock.monotonic() - began >= 25920
 
 
 def test_a_call_that_is_cancelled_leaves_its_place_as_probe(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -254,6 +255,35 @@ def test_a_book_that_a_killed_process_left_half_written(tmp_path: Path) -> None:
     (file,) = tmp_path.glob("*.json")
     file.write_bytes(file.read_bytes()[:20])
     gate.turn_blocking()
+
+
+def test_a_used_up_day_ends_the_command_and_holds_no_other(tmp_path: Path) -> None:
+    longmemeval("prepare", "-d", "sample", "-m", "bm25", "--sample", "3", cwd=tmp_path)
+    with ModelServer() as server:
+        words = ["run", "-d", "sample", "-m", "bm25", "--model", "openai/m", "--sample", "3", "--api-base", server.url]
+        server.plan = lambda: Refusal(429, "Requests per day: 200. Please try again in 7h12m.")
+        told = longmemeval(*words, "--run-id", "r", cwd=tmp_path, code=1, OPENAI_API_KEY="k").stderr
+        assert "Requests per day: 200. Please try again in 7h12m" in told
+        assert "Rerun the same command in 7 h 12 min (" in told
+        assert len(server.chat_requests) <= 3
+        server.plan = lambda: None
+        assert "3 of 3" in longmemeval(*words, "--resume", "r", cwd=tmp_path, OPENAI_API_KEY="k").stdout
+
+
+def test_a_wait_is_told_once_where_there_is_no_terminal(tmp_path: Path) -> None:
+    longmemeval("prepare", "-d", "sample", "-m", "bm25", "--sample", "3", cwd=tmp_path)
+    with ModelServer() as server:
+        words = ["run", "-d", "sample", "-m", "bm25", "--model", "openai/m", "--sample", "3", "--api-base", server.url]
+        server.faults.append(Refusal(429, retry_after="100"))
+        running = start_forked([*words, "--run-id", "r"], tmp_path, clean_environment(OPENAI_API_KEY="k"))
+        while not (
+            told := re.findall(r"^r: \d of 3.*waiting until \d\d:\d\d:\d\d for openai/m", running.printed(), re.M)
+        ):
+            assert running.poll() is None, running.communicate()
+            time.sleep(0.01)
+        assert len(told) == 1
+        running.send_signal(signal.SIGINT, group=True)
+        running.communicate()
 
 
 def test_an_interrupt_while_waiting_ends_at_once(tmp_path: Path) -> None:
