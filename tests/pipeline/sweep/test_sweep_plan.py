@@ -306,6 +306,14 @@ def test_shipped_example_is_four_configurations_read_in_two_ways() -> None:
     assert whole.dataset == "sample"
 
 
+def test_shipped_example_of_memories_gives_each_that_takes_one_the_same_budget() -> None:
+    whole = plan(ROOT / "examples" / "memories.yaml")
+    assert len(whole.runs) == len(whole.configurations) >= 9
+    budgets = {one.preset: one.parameters.get("budget") for one in whole.configurations}
+    without = {"full-history", "last-k", "working-memory", "observational"}
+    assert budgets == {preset: None if preset in without else 1500 for preset in budgets}
+
+
 def test_example_of_the_docs_is_what_they_say(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "sweep.md").read_text()
     (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
