@@ -354,6 +354,8 @@ def sum_latencies(latencies: Iterable[float | None]) -> float | None:
 
 UNDATED = "undated: "
 """Prefix of the note on recalled items whose date the memory does not give."""
+TRUNCATED = "the server may have truncated the prompt: "
+"""Prefix of the deviation of a call whose prompt has far fewer tokens by the server's count than by ours."""
 
 
 class PartInfo(Struct, frozen=True, omit_defaults=True):

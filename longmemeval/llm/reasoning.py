@@ -15,6 +15,11 @@ ROOM: Mapping[str, int] = {
 """Tokens of room for reasoning, by effort: a limit, of which only what the model uses is paid."""
 RULE = {"room": "reasoning"}
 """What the parameters of a judge say whose limit counts the visible reply alone."""
+MARGIN_TOKENS = 1000
+"""Tokens of a context window that are left free, for what a provider adds to a prompt.
+
+The official reader keeps the same margin: limit = window - generation length - 1000 (src/generation/run_generation.py).
+"""
 _STARVED = 3
 """Calls in a row that gave no visible reply, even with room, after which no more are sent."""
 
@@ -41,19 +46,23 @@ class ReplyLimits:
         self._room = ROOM[options.reasoning_effort or "medium"] if budget is None else budget
         self._room = self._room or ROOM["minimal"]
         self._most: int | None = None if is_offline(spec) else (table_entry(spec) or {}).get("max_output_tokens")
+        self.window: int | None = None
+        """Tokens of prompt and reply together, where a server or the user says so."""
         self._starved = 0
 
-    def first(self, visible: int) -> int:
-        """Return the limit to send first."""
-        return self._capped(visible + self._room, visible) if self._reasons else visible
+    def first(self, visible: int, prompt: int = 0) -> int:
+        """Return the limit to send first, with a prompt of so many tokens."""
+        return self._capped(visible + self._room, visible, prompt) if self._reasons else visible
 
-    def wider(self, visible: int, sent: int) -> int | None:
+    def wider(self, visible: int, sent: int, prompt: int = 0) -> int | None:
         """Return the limit to send once more after an empty reply; None if there is no wider one."""
-        wider = self._capped(visible + self._room if sent == visible else visible + 2 * (sent - visible), visible)
+        wanted = visible + self._room if sent == visible else visible + 2 * (sent - visible)
+        wider = self._capped(wanted, visible, prompt)
         return wider if wider > sent else None
 
-    def _capped(self, limit: int, visible: int) -> int:
-        return limit if self._most is None else max(min(limit, self._most), visible)
+    def _capped(self, limit: int, visible: int, prompt: int) -> int:
+        left = self.window - prompt - MARGIN_TOKENS if self.window else limit
+        return max(min(limit, left, self._most or limit), visible)
 
     def learn(self, reply: ChatReply, sent: int) -> None:
         """Learn from the last reply to a request.

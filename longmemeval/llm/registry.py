@@ -13,6 +13,7 @@ from longmemeval.errors import FatalModelError, nearest
 from longmemeval.llm.costs import Account, Receipts, price
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.http.openai_protocol import is_direct, takes_temperature
+from longmemeval.llm.http.own_server import is_own_server
 from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import OFFLINE_WAY, ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
@@ -146,19 +147,31 @@ def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | No
     if is_offline(spec):
         return None
     if is_command(spec):
-        from longmemeval.llm.command import command_words
-
-        command_words(spec)
-        return f"{spec} gets the prompt only, no temperature and no --max-tokens. Its tokens and cost are unknown"
+        return program_note(spec)
     notes = []
     provider, name = split_spec(spec)
     if table_entry(spec) is None:
         near = near_models(name, provider) if options.api_base is None else []
         suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
-        notes.append(f"{spec} is not in the price table: its cost and context window are unknown{suggestion}")
+        unknown = "cost is" if is_own_server(spec, options) else "cost and context window are"
+        notes.append(f"{spec} is not in the price table: its {unknown} unknown{suggestion}")
     if not _takes_temperature(spec, provider, name):
         notes.append(f"{spec} takes no temperature: it is called without one and may answer differently each time")
     return ". ".join(notes) or None
+
+
+def program_note(spec: str) -> str:
+    """Return what is not known of a model that is a program, and does not reach it; empty for other models.
+
+    Raises:
+        FatalModelError: no such program.
+    """
+    if not is_command(spec):
+        return ""
+    from longmemeval.llm.command import command_words
+
+    command_words(spec)
+    return f"{spec} gets the prompt only, no temperature and no --max-tokens. Its tokens and cost are unknown"
 
 
 def _load_offline(spec: str) -> ChatModel:

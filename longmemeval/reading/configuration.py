@@ -11,8 +11,9 @@ from longmemeval.core.arguments import checked
 from longmemeval.core.files import sha256_text
 from longmemeval.core.options import TOP, options_of, recorded
 from longmemeval.errors import HarnessError
+from longmemeval.llm.reasoning import MARGIN_TOKENS
 from longmemeval.reading.options import ReadingMethod, ReadingOptions
-from longmemeval.reading.prompts import MARGIN_TOKENS, Compose
+from longmemeval.reading.prompts import Compose
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
 
 _TEMPLATES: dict[ReadingMethod, str] = {

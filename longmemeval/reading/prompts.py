@@ -20,10 +20,6 @@ from longmemeval.records import ItemKind, Question, Recall, RecalledItem
 
 # Handling of a prompt larger than the model's window: always explicit, never silent.
 
-# The official reader keeps the same margin: limit = window - generation length - 1000
-# (src/generation/run_generation.py). It covers the tokens that a provider adds to the prompt.
-MARGIN_TOKENS = 1000
-
 P = TypeVar("P")
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from longmemeval.core.text.figures import count_of
 from longmemeval.llm.model_calls import CALLS, CallSums, read_calls, sums
-from longmemeval.records import UNDATED, Answer, Judgement, Usage, usage_of
+from longmemeval.records import TRUNCATED, UNDATED, Answer, Judgement, Usage, usage_of
 
 ANSWERS = "answers.jsonl"
 PROMPTS = "prompts.jsonl"
@@ -31,6 +31,11 @@ def is_cut(answer: Answer) -> bool:
 def is_shortened(answer: Answer) -> bool:
     """Return whether messages were left out of the prompt to fit the model's window."""
     return bool(answer.dropped)
+
+
+def is_truncated(answer: Answer) -> bool:
+    """Return whether the server seems to have truncated a prompt, without a word."""
+    return any(note.startswith(TRUNCATED) for note in (answer.asked.deviations if answer.asked else ()))
 
 
 def is_undated(answer: Answer) -> bool:
@@ -120,7 +125,7 @@ def answer_totals(records: Sequence[Answer]) -> dict[str, Any]:
         records: all lines of the answers.
     """
     answers = current_answers(records).values()
-    undated = sum(map(is_undated, answers))
+    undated, truncated = sum(map(is_undated, answers)), sum(map(is_truncated, answers))
     return {
         "answered": sum(answer.status == "ok" for answer in answers),
         "failed": sum(answer.status == "error" for answer in answers),
@@ -128,6 +133,7 @@ def answer_totals(records: Sequence[Answer]) -> dict[str, Any]:
         "cut": sum(map(is_cut, answers)),
         "shortened": sum(map(is_shortened, answers)),
         **({"undated": undated} if undated else {}),
+        **({"truncated": truncated} if truncated else {}),
         "usage": msgspec.to_builtins(usage_of(records)),
     }
 

@@ -202,6 +202,9 @@ def show(report: "RunReport") -> None:
     if report.shortened:
         shortened = count_of(report.shortened, "context")
         out.print(f"Shortened to fit the model's context window: {shortened} (see the notes in answers.jsonl)")
+    if report.truncated:
+        truncated = count_of(report.truncated, "prompt")
+        out.print(f"Probably truncated by the server: {truncated} (see `asked` in answers.jsonl)")
     if report.cut:
         out.print(f"Cut off at --max-tokens (finish reason: length): {count_of(report.cut, 'answer')}")
     if report.load:

@@ -17,6 +17,7 @@ from longmemeval.llm.costs import Account, price
 from longmemeval.llm.http.connections import Destination, Response, Wire, one_at_a_time, watched
 from longmemeval.llm.http.direct import way_to
 from longmemeval.llm.http.errors import Breaker, call_with_retries, meaning_of
+from longmemeval.llm.http.own_server import OwnServer, is_own_server
 from longmemeval.llm.http.refusals import Refusals
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest, ToolCall
@@ -270,7 +271,10 @@ class RemoteChatModel:
         self._way = way_to(spec, self._destination)
         self._caller = Caller(spec, self._destination, options, account)
         self._options = options
-        self._limits = ReplyLimits(spec, options)
+        self.limits = ReplyLimits(spec, options)
+        """The limits that the model is sent."""
+        self.own_server = OwnServer(spec, options, self._destination) if is_own_server(spec, options) else None
+        """The model's server, if only its user knows it."""
         self._refusals = Refusals(self._destination.name, options)
 
     async def complete(self, request: ChatRequest) -> ChatReply:
@@ -286,18 +290,33 @@ class RemoteChatModel:
             EndpointDownError: no call to this endpoint has succeeded for too long.
             SpendingLimitError: the account has no room for the call.
         """
-        await self._way.get_ready()
-        limit = self._limits.first(request.max_tokens)
+        await self.get_ready()
+        if self.own_server or self.limits.window:
+            request = structs.replace(request, prompt_tokens=await self._prompt_tokens(request))
+        prompt = request.prompt_tokens or 0
+        limit = self.limits.first(request.max_tokens, prompt)
         reply = await self._answered(request, limit)
         if (
             reply.is_starved
             and self._options.max_attempts > 1
-            and (wider := self._limits.wider(request.max_tokens, limit))
+            and (wider := self.limits.wider(request.max_tokens, limit, prompt))
         ):
             limit, again = wider, await self._answered(request, wider)
             reply = after(reply, again)
-        self._limits.learn(reply, limit)
+        self.limits.learn(reply, limit)
         return reply
+
+    async def get_ready(self) -> None:
+        """Do what the first call would otherwise have to wait for; ask a server of the user's for the window."""
+        await self._way.get_ready()
+        if self.own_server:
+            await self.own_server.get_ready(self._load)
+            self.limits.window = self.limits.window or self.own_server.told.window
+
+    async def _load(self) -> None:
+        """Have the server load the model, by a request for one token."""
+        request = ChatRequest((ChatMessage("user", "Hello"),), max_tokens=1)
+        await self._way.send(_parameters(request, 1, self.spec, self._options), self._options.timeout_s)
 
     async def _answered(self, request: ChatRequest, limit: int) -> ChatReply:
         """Send a request with a limit of the whole reply."""
@@ -310,10 +329,11 @@ class RemoteChatModel:
 
     async def _size(self, request: ChatRequest, limit: int) -> TokenEstimate:
         """Return the tokens of a call: the prompt with the protocol's additions, and the longest reply."""
+        return TokenEstimate(await self._prompt_tokens(request) + framing_tokens(len(request.messages)), limit)
+
+    async def _prompt_tokens(self, request: ChatRequest) -> int:
         tokens = request.prompt_tokens
-        if tokens is None:
-            tokens = await in_thread(self._tokens_of, request)
-        return TokenEstimate(tokens + framing_tokens(len(request.messages)), limit)
+        return await in_thread(self._tokens_of, request) if tokens is None else tokens
 
     def _tokens_of(self, request: ChatRequest) -> int:
         return sum(self._counter.count(message.content) for message in request.messages)
@@ -328,6 +348,8 @@ class RemoteChatModel:
         turn.learn(response.headers)
         reply = reply_of(completion, response.cost() if self._priced else None, self._provider)
         notes = self._refusals.notes
+        if self.own_server and (cut := self.own_server.note(request.prompt_tokens, reply.usage.prompt_tokens)):
+            notes = (*notes, cut)
         return (
             structs.replace(reply, asked=structs.replace(reply.asked or Asked(), deviations=notes)) if notes else reply
         )
@@ -367,6 +389,8 @@ def options_sent(spec: str, options: ModelOptions) -> dict[str, Any]:
     """Return the fields of a request that a user's options set."""
     sent = dict(options.given)
     more: dict[str, Any] = resolved(options.more) if options.model_option else {}
+    if spec.startswith("ollama"):  # LiteLLM puts them where Ollama reads them: `num_ctx` among its `options`.
+        return sent | more
     if options.reasoning_budget and options.reasoning_effort is None:
         provider, name = split_spec(spec)
         if provider == "openrouter":

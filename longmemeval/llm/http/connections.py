@@ -67,16 +67,18 @@ async def one_at_a_time() -> None:
         await asyncio.sleep(0)
 
 
-_begun: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[None]]] = WeakKeyDictionary()
+_begun: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[Any]]] = WeakKeyDictionary()
 
 
-async def once(name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Return when `work` is done, which is done once for each name and event loop; concurrent callers share it."""
+async def once(name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return the result of `work`, which is done once for each name and event loop; concurrent callers share it."""
     begun = _begun.setdefault(asyncio.get_running_loop(), {})
     if name not in begun:
         begun[name] = asyncio.create_task(work())
     if not begun[name].done():
         await asyncio.shield(begun[name])
+    result: T = begun[name].result()
+    return result
 
 
 _PATIENCE_S = 5.0

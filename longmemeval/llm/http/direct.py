@@ -58,9 +58,7 @@ class DirectWay:
 
     @cached_property
     def _named(self) -> dict[str, Any]:
-        proxy, proxy_auth = _proxy(self._url)
-        certificates = _certificates() if self._url.startswith("https:") else True
-        return {"headers": self._headers, "proxy": proxy, "proxy_auth": proxy_auth, "ssl": certificates}
+        return _named(self._url, self._headers)
 
     async def send(
         self, parameters: Mapping[str, Any], seconds: float, exact: Collection[str] = ()
@@ -179,6 +177,20 @@ async def _open_session() -> AsyncGenerator["ClientSession", None]:
     trace.on_request_redirect.append(check)
     async with ClientSession(connector=TCPConnector(limit=0), trace_configs=[trace]) as session:
         yield session
+
+
+async def fetched(url: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
+    """Return what a server sends for a question that is no call; nothing if it refuses it."""
+    session = await _session()
+    async with session.request("POST" if body else "GET", url, data=body, **_named(url, headers)) as response:
+        return await response.read() if response.status == 200 else b""
+
+
+def _named(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return how an address is reached, by the names of aiohttp's arguments."""
+    proxy, proxy_auth = _proxy(url)
+    certificates = _certificates() if url.startswith("https:") else True
+    return {"headers": headers, "proxy": proxy, "proxy_auth": proxy_auth, "ssl": certificates}
 
 
 @cache

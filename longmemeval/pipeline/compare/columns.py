@@ -93,6 +93,10 @@ def _several(comparison: Comparison) -> bool:
     return len(comparison.rows) > 1
 
 
+def _reasons(comparison: Comparison) -> bool:
+    return any(row.summary.reasoning_tokens for row in comparison.rows)
+
+
 def _checked(comparison: Comparison) -> bool:
     return any(row.summary.judge_check for row in comparison.rows)
 
@@ -282,6 +286,13 @@ RUN_COLUMNS: tuple[ShownColumn[ComparedRun], ...] = (
         {"frame": "prompt_tokens", "terminal": "prompt\ntokens", "page": "prompt tokens", "paper": "prompt tokens"},
         _of(lambda run: run.mean_prompt_tokens),
         count,
+    ),
+    ShownColumn(
+        "reasoning_tokens",
+        {"frame": "reasoning_tokens", "page": "reasoning tokens", "paper": "reasoning tokens"},
+        _of(lambda run: run.reasoning_tokens),
+        count,
+        when=_reasons,
     ),
     ShownColumn("cost_usd", {"frame": "cost_usd"}, _of(lambda run: run.costs.total.usd)),
     ShownColumn("prepare_usd", {"frame": "prepare_usd"}, _of(lambda run: run.costs.prepare.usd)),

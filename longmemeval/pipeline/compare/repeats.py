@@ -67,6 +67,8 @@ def pooled_summary(pool: Pool) -> GradedRun:
         costs=_mean_costs([summary.costs for summary in summaries]),
         latency=latency_of([a for run in pool for a in run.answers.values() if a.status == "ok"]),
         shortened=sum(summary.shortened for summary in summaries),
+        truncated=sum(summary.truncated for summary in summaries),
+        reasoning_tokens=_mean([summary.reasoning_tokens for summary in summaries]),
         failed=sum(summary.failed for summary in summaries),
         failures=failures_of(
             [answer for run in pool for answer in run.answers.values()],

@@ -22,7 +22,7 @@ from longmemeval.judges.template_set import first_of
 from longmemeval.judges.votes import recomputed
 from longmemeval.llm.costs import JUDGES_SPENDING, Account
 from longmemeval.llm.protocol import ChatModel, LimitedChatModel
-from longmemeval.llm.registry import load_chat_model
+from longmemeval.llm.registry import load_chat_model, program_note
 from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
@@ -170,6 +170,8 @@ def _grade(files: RunFiles, run_questions: RunQuestions, options: EvaluateOption
             if options.batch is None:
                 _refuse_to_pay_twice(files.folder, identity)
             if todo and judge.load:
+                if options.tell and (note := program_note(identity.model)):
+                    options.tell(note)
                 answered = sum(answer.status == "ok" for answer in files.answers.values())
                 outcomes = Outcomes(len(todo) < answered, "calls of the judge")
                 loaded, batches = judge.load(outcomes)

@@ -42,6 +42,7 @@ from longmemeval.results.lines import (
     is_cut,
     is_empty,
     is_shortened,
+    is_truncated,
     question_totals,
 )
 from longmemeval.statistics.intervals import percentile
@@ -201,6 +202,8 @@ class RunReport(Struct, frozen=True):
     """Ids of the failed questions whose reply was empty at every attempt."""
     cut: int = 0
     """Answers cut off by --max-tokens."""
+    truncated: int = 0
+    """Questions whose prompt the server seems to have truncated."""
     load: str = ""
     """The note that latencies are too high because this process was too busy; empty if they are not."""
 
@@ -362,5 +365,6 @@ class Answering:
             errors=tuple(f"{answer.question_id}: {answer.error}" for answer in failed[:5]),
             empty=tuple(answer.question_id for answer in failed if is_empty(answer)),
             cut=sum(map(is_cut, answers.values())),
+            truncated=sum(map(is_truncated, answers.values())),
             load=self.load.note(),
         )

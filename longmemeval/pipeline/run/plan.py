@@ -1,4 +1,4 @@
-"""The plan of a run: what is asked of which memory and model, and how, before anything is opened or called."""
+"""The plan of a run: what is asked of which memory and model, and how, before a question is asked."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,12 +12,14 @@ from msgspec import UNSET, structs
 from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.spec import OfficialAnswering
+from longmemeval.core.event_loop import complete
 from longmemeval.core.remote.places import Patience
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.tokens import context_window
 from longmemeval.memory.configuration import MemoryConfiguration, definition_of, resolve_configuration
 from longmemeval.pipeline.options import AnsweringOptions, BatchOptions
@@ -26,7 +28,7 @@ from longmemeval.reading.configuration import ReadingConfiguration, check_fittin
 from longmemeval.reading.options import ReadingOptions
 from longmemeval.reading.templates import template_of
 from longmemeval.records import Question
-from longmemeval.results.manifest import RunManifest
+from longmemeval.results.manifest import RunManifest, stored_manifest
 from longmemeval.results.selection import Selection, select
 from longmemeval.results.settings import AnswerSettings, ModelSettings, memory_settings, reading_settings
 from longmemeval.settings import Folders
@@ -52,6 +54,8 @@ class RunOptions(AnsweringOptions, frozen=True):
     """Calls in flight that analyse questions."""
     memory_concurrency: int | None = None
     """Calls in flight that an external memory system makes while it recalls."""
+    served_window: int | None = None
+    """The context window that the model's own server tells; None: none does, and LiteLLM's table decides."""
     batch: BatchOptions | None = None
     """Ask through the provider's batch endpoints; None: directly."""
     must_exist: bool = False
@@ -157,7 +161,7 @@ class RunPlan:
                 )
             compose = official.compose(self.dataset, self.folders.data_dir, self.protocol)
             reading = structs.replace(reading, compose=compose, temperature=official.temperature)
-        return reading.in_window(context_window(self.model))
+        return reading.in_window(options.served_window or context_window(self.model))
 
     @property
     def settings(self) -> AnswerSettings:
@@ -182,6 +186,58 @@ class RunPlan:
             repeat=self.options.repeat,
             **reading.recorded(),
         )
+
+
+# The server of a run's model, if it is one that only its user knows.
+
+
+def ask_server(model: ChatModel, plan: RunPlan, folder: Path) -> dict[str, Any]:
+    """Return the model's context window and the time of loading it, as `run.json` records them; empty if unknown.
+
+    A model that is not loaded is loaded. A finished run asks nothing. A run that has answers keeps the window that it
+    began with, unless the server's is smaller now.
+
+    Args:
+        model: the model of the run.
+        folder: folder of the run, which need not exist.
+
+    Raises:
+        HarnessError: `--context-window` is larger than the server's.
+    """
+    from longmemeval.llm.http.client import RemoteChatModel
+
+    if not isinstance(model, RemoteChatModel):
+        return {}
+    given = plan.options.reading.options.context_window if plan.options.reading else None
+    model.limits.window = given
+    if (server := model.own_server) is None:
+        return {}
+    before = stored_manifest(folder) if (folder / "run.json").exists() else None
+    kept = before.settings.plain.get("reading", {}).get("context_window") if before else None
+    if before and before.status == "completed" and not plan.options.extend:
+        return {"context_window": kept}
+    complete(model.get_ready())
+    window = server.told.window
+    if given and window and given > window:
+        raise HarnessError(
+            f"The server's context window is {window:,} tokens, less than --context-window {given:,}",
+            where=plan.model,
+            fix="Restart the server with a larger window, or leave out --context-window",
+        )
+    if plan.options.tell and not given:
+        plan.options.tell(_line(plan.model, window))
+    if plan.options.tell and server.loading_s:
+        plan.options.tell(f"Loading the model took {server.loading_s:.1f} s; no latency includes it")
+    if before and before.totals.get("answered"):
+        window = min(kept, window or kept) if kept else None
+    loading = {"loading_s": round(server.loading_s, 3)} if server.loading_s else {}
+    return {"context_window": window, "source": server.told.source} | loading if window or loading else {}
+
+
+def _line(model: str, window: int | None) -> str:
+    if window:
+        return f"{model} has a context window of {window:,} tokens, as its server says"
+    return f"The server of {model} does not tell its context window; give --context-window TOKENS"
 
 
 def _with_texts(

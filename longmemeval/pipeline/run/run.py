@@ -21,7 +21,7 @@ from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
 from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.prepare.query_vectors import query_vectors, speaker_names_of
 from longmemeval.pipeline.run.answering import Answering, RunReport
-from longmemeval.pipeline.run.plan import RunOptions, RunPlan
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan, ask_server
 from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.run.sample_size import planning_note
 from longmemeval.reading.reader import Reader
@@ -130,6 +130,9 @@ class _Ready:
         account = Account(folder / SPENDING, options.spending)
         self.batches = self._batches("answers", plan.model, account) if options.batch else None
         self._model = self.batches or load_chat_model(plan.model, options.model_options, account=account)
+        self._server = {} if self.batches else ask_server(self._model, plan, folder)
+        if self._server:
+            self._plan = plan = plan.with_options(served_window=self._server["context_window"])
         of_preparation = options.prepare_options or options.model_options.connection
         self._model_access = ModelAccess(
             embedder=options.embedder or "",
@@ -173,7 +176,7 @@ class _Ready:
             ),
             question_ids=tuple(question.question_id for question in questions),
             fixtures=self.fixtures.hashes(questions),
-            environment=environment(),
+            environment=environment() | ({"model_server": self._server} if self._server else {}),
             started_at=now(),
             selection=plan.selection,
             templates=self._own_templates(),

@@ -411,6 +411,9 @@ def footnotes(summaries: list[GradedRun], *, warnings: bool = True) -> list[str]
         if summary.shortened:
             shortened = count_of(summary.shortened, "context was", "contexts were")
             notes.append(f"{summary.run_id}: {shortened} truncated to fit the model's context window.")
+        if summary.truncated:
+            truncated = count_of(summary.truncated, "prompt")
+            notes.append(f"{summary.run_id}: the server probably truncated {truncated}, which no setting asked for.")
         if summary.undated:
             undated = count_of(summary.undated, "answer uses", "answers use")
             notes.append(f"{summary.run_id}: {undated} undated items.")

@@ -8,7 +8,17 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.core.tables.table import Column, Record, Table, tabulate
-from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, in_dollars, ms, percent, percents, shown_bytes
+from longmemeval.core.text.figures import (
+    UNKNOWN,
+    bounds,
+    count,
+    count_of,
+    in_dollars,
+    ms,
+    percent,
+    percents,
+    shown_bytes,
+)
 from longmemeval.embedding.registry import is_remote
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.abstention import Abstaining, HeldOut
@@ -215,6 +225,8 @@ def cost_table(
         Column("total", lambda row: cost_text(row[1].costs.total)),
         Column("analysis, answers:\n1,000 questions", lambda row: _cost_of_1000(row[1]), drop=5),
     ]
+    if any(summary.reasoning_tokens for summary in summaries):
+        columns.append(Column("reasoning\ntokens", lambda row: count(row[1].reasoning_tokens), drop=7))
     if any(number is not None for number in cheaper_from):
         columns.append(Column("break-even,\nquestions", lambda row: from_of[row[0]], drop=6))
     paid = not _all_free(summaries)

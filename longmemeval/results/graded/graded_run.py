@@ -248,6 +248,13 @@ class GradedRun(Struct, frozen=True):
     """The benchmark's notes on the question types shown."""
     not_reproducible: tuple[str, ...] = ()
     """Parts read that would differ if they were prepared again."""
+    truncated: int = 0
+    """Number of answers to prompts that the server seems to have truncated."""
+    reasoning_tokens: float | None = None
+    """Tokens of reasoning in all answers and judgements, by the servers' counts; None if no server reports any.
+
+    For repeats the mean.
+    """
     undated: int = 0
     """Number of answers that were given from items whose date the memory does not state."""
     parameters: Mapping[str, Any] = {}
@@ -260,6 +267,11 @@ class GradedRun(Struct, frozen=True):
     """Statistics of the parts that are not reproducible, by part name; see `PartInfo.stats`."""
     protocol_note: str = ""
     """The consequence of the benchmark's own protocol, if the run followed it, for these scores; empty without one."""
+
+
+def reasoning_tokens(lines: Iterable[Answer | Judgement]) -> int | None:
+    """Return the tokens of reasoning that lines of journals report; None if none does."""
+    return sum(line.asked.reasoning_tokens for line in lines if line.asked) or None
 
 
 class StoredChecks:
@@ -296,9 +308,8 @@ def summarise(
     control = control_of(settings)
     answered = [answer for answer in files.answers.values() if answer.status == "ok"]
     timed = answered if manifest.kind == "run" else []
-    model = settings.model_name
-    if isinstance(settings, ImportedSettings):
-        model = model or f"hypotheses from {settings.hypotheses.file}"
+    file = settings.hypotheses.file if isinstance(settings, ImportedSettings) else ""
+    model = settings.model_name or (f"hypotheses from {file}" if file else "")
     return GradedRun(
         run_id=manifest.run_id,
         memory=settings.memory_name or "(unknown)",
@@ -312,6 +323,8 @@ def summarise(
         costs=run_costs(manifest, files.answer_lines, metrics, folders.prepared_dir),
         latency=latency_of(timed),
         shortened=int(manifest.totals.get("shortened", 0)),
+        truncated=int(manifest.totals.get("truncated", 0)),
+        reasoning_tokens=reasoning_tokens((*files.answer_lines, *files.judgements(metrics.judge.id))),
         undated=int(manifest.totals.get("undated", 0)),
         failed=int(manifest.totals.get("failed", 0)),
         failures=failures_of(files.answers.values(), len(manifest.question_ids)),
