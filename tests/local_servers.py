@@ -40,6 +40,10 @@ class LocalServer(ModelServer):
         super().__init__(self._loading, served_model="tiny" if kind == "ollama" else None)
         self.kind, self.window, self.loaded, self.loading_s, self.old = kind, window, loaded, loading_s, old
         self._answer = responder
+        self.listed: Response | None = None
+        """What `/v1/models` sends instead."""
+        self.counted: int | None = None
+        """Prompt tokens that every reply reports."""
         self.limits = self._refuse_overflow
 
     @property
@@ -48,6 +52,8 @@ class LocalServer(ModelServer):
         return self.url.removesuffix("/v1")
 
     def _loading(self, body: dict[str, Any]) -> str:
+        if wanted := body.get("options", {}).get("num_ctx"):
+            self.loaded, self.window = self.loaded and wanted == self.window, wanted
         if not self.loaded:
             time.sleep(self.loading_s)
             self.loaded = True
@@ -69,6 +75,8 @@ class LocalServer(ModelServer):
         whole = super().completion(body, choices, text)
         if self.kind in ("ollama", "plain") and self.window and _words(body) > self.window:
             whole["usage"]["prompt_tokens"] = self.window // 2 + 2
+        if self.counted is not None:
+            whole["usage"]["prompt_tokens"] = self.counted
         return whole
 
     def more_routes(self) -> list[Route]:
@@ -76,6 +84,8 @@ class LocalServer(ModelServer):
 
     async def _models(self, request: Request) -> Response:
         await self._record(request)
+        if self.listed:
+            return self.listed
         more: dict[Kind, dict[str, Any]] = {
             "vllm": {"owned_by": "vllm", "max_model_len": self.window},
             "llama.cpp": {"owned_by": "llamacpp", "meta": {"n_ctx_train": 131072, "n_vocab": 128256}},

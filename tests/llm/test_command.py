@@ -166,7 +166,10 @@ def test_a_run_and_a_judge_by_programs(tmp_path: Path) -> None:
     run = ("run", "--dataset", "sample", "--memory", "bm25", "--limit", "2", "--model", reader, "--run-id", "mine")
     said = longmemeval(*run, cwd=tmp_path)
     assert "2 calls, tokens unknown, cost unknown" in said.stdout
-    graded = longmemeval("evaluate", "mine", "--judge", judge, cwd=tmp_path).stdout
+    done = longmemeval("evaluate", "mine", "--judge", judge, cwd=tmp_path)
+    graded, note = done.stdout, f"Note: {judge} gets the prompt only"
+    assert (said.stderr.count(f"Note: {reader} gets the prompt only"), done.stderr.count(note)) == (1, 1)
+    assert note not in longmemeval("evaluate", "mine", "--judge", judge, cwd=tmp_path).stderr
     rows = {line.split()[0]: line.split()[1:] for line in graded.splitlines() if line.split()}
     assert rows["answers"] == rows["judge"] == ["2", "0", UNKNOWN, UNKNOWN, UNKNOWN]
     assert rows["total"] == ["4", "0", UNKNOWN, UNKNOWN, UNKNOWN]

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
@@ -44,17 +45,20 @@ class Told(Struct, frozen=True):
     is_loaded: bool = True
 
 
+_Tokens = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class _Model(Struct, frozen=True):
     id: str = ""
     name: str = ""
     state: str = ""
-    max_model_len: int | None = None
-    context_length: int | None = None
-    loaded_context_length: int | None = None
+    max_model_len: _Tokens | None = None
+    context_length: _Tokens | None = None
+    loaded_context_length: _Tokens | None = None
 
 
 class _Settings(Struct, frozen=True):
-    n_ctx: int | None = None
+    n_ctx: _Tokens | None = None
 
 
 class _Reply(Struct, frozen=True):

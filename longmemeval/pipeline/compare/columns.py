@@ -289,7 +289,7 @@ RUN_COLUMNS: tuple[ShownColumn[ComparedRun], ...] = (
     ),
     ShownColumn(
         "reasoning_tokens",
-        {"frame": "reasoning_tokens", "page": "reasoning tokens", "paper": "reasoning tokens"},
+        {"frame": "reasoning_tokens", "paper": "reasoning tokens"},
         _of(lambda run: run.reasoning_tokens),
         count,
         when=_reasons,

@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 
 from longmemeval.benchmarks.longmemeval.judge import DEFAULT_JUDGE
+from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.errors import HarnessError
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions, ReasoningEffort, generation_of
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.report.documents import comparison_document
+from longmemeval.report.tables.comparison import effort_tables
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import BATCH
-from tests.pipeline.helpers import answer_all, answers, ask, manifest, prepared_colours, start, stop_when
+from tests.pipeline.helpers import answer_all, answers, ask, compare, manifest, prepared_colours, start, stop_when
 from tests.server import ModelServer, ReasoningServer, Refusal
 from tests.support import json_lines, longmemeval
 
@@ -138,6 +141,33 @@ def test_a_starving_reader_stops_early(tmp_path: Path) -> None:
         assert len(server.chat_requests) == 6
     assert "3 times in a row" in told
     assert "--reasoning-budget TOKENS" in told
+
+
+def test_tokens_of_reasoning_are_a_column_where_some_run_has_them(tmp_path: Path) -> None:
+    dataset, folders = prepared_colours(tmp_path)
+    with ReasoningServer(lambda body: "yes") as server:
+        server.spends = {None: 0, "low": 300}
+        told = ModelOptions(server.url, max_attempts=3, max_wait_s=0.01, reasoning_effort="low")
+        ask(dataset, folders, server, model_options=told)
+        ask(dataset, folders, server, run_id="plain")
+        ask(dataset, folders, server, run_id="other", memory="full-history")
+        judged = graded(folders, server, "openai/my-judge", "low").summary
+    assert judged.reasoning_tokens == 8 * 300  # Answers and judgements.
+    for name in ("r", "plain", "other"):
+        evaluate(name, options=EvaluateOptions(judge="offline/lexical"), folders=folders)
+
+    def shown(*names: str) -> tuple[list[Any], dict[str, str] | None]:
+        found = compare(names, judge="offline/lexical", folders=folders)
+        table, rows = effort_tables(found)[0], comparison_document(found)["rows"]
+        place = table.headings.index("reasoning\ntokens") if "reasoning\ntokens" in table.headings else None
+        cells = None if place is None else {row[0].split(",")[-1].strip(): row[place] for row in table.rows}
+        return [row.get("reasoning_tokens", "no column") for row in rows], cells
+
+    figures, cells = shown("r", "plain")
+    assert figures == [1200, None]
+    assert cells is not None
+    assert sorted(cells.values()) == sorted(["1,200", UNKNOWN])
+    assert shown("plain", "other") == (["no column"] * 2, None)
 
 
 def test_what_is_recorded_can_be_given_again() -> None:
