@@ -50,7 +50,7 @@ class ReadingOptions(Options, frozen=True):
     error: the question fails. Dropped messages are recorded.
     """
     context_window: Annotated[int | None, Flag(metavar="TOKENS", minimum=1), Recorded(always=True)] = None
-    """Context window of the model [default: from LiteLLM's table]."""
+    """Context window [default: its server's, else LiteLLM's table]."""
     abstain_below: Annotated[float | None, Flag(metavar="SCORE"), Recorded(TOP, words="threshold of abstaining")] = None
     """Recall score below which the answer is an abstention.
 
