@@ -106,7 +106,7 @@ async def run_blocking(work: Callable[[], T]) -> T:
         if not thread.future.done():
             thread.cancelled = True
             for loop, task in list(_under_way.items()):
-                if _thread_of.get(loop) is thread:
+                if _thread_of.get(loop) is thread and not loop.is_closed():
                     loop.call_soon_threadsafe(task.cancel)
             await asyncio.wait([outcome])
             outcome.exception()

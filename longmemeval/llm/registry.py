@@ -153,8 +153,10 @@ def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | No
     if table_entry(spec) is None:
         near = near_models(name, provider) if options.api_base is None else []
         suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
-        unknown = "cost is" if is_own_server(spec, options) else "cost and context window are"
-        notes.append(f"{spec} is not in the price table: its {unknown} unknown{suggestion}")
+        unknown = "cost and context window are unknown"
+        if is_own_server(spec, options):
+            unknown = "cost is unknown, and its server is asked for its context window"
+        notes.append(f"{spec} is not in the price table: its {unknown}{suggestion}")
     if not _takes_temperature(spec, provider, name):
         notes.append(f"{spec} takes no temperature: it is called without one and may answer differently each time")
     return ". ".join(notes) or None

@@ -74,8 +74,9 @@ def is_own_server(spec: str, options: ModelOptions) -> bool:
     Raises:
         FatalModelError: LiteLLM knows no such provider, or the address is invalid.
     """
-    if split_spec(spec)[0] in _LOCAL:
-        return True
+    provider, _ = split_spec(spec)
+    if provider in _LOCAL or provider == "azure":  # Every model of Azure has an address that its user names.
+        return provider in _LOCAL
     address = served_at(spec, options)
     return address not in (None, OWN_ENDPOINT) and not (table_entry(spec) or {}).get("max_input_tokens")
 

@@ -70,7 +70,7 @@ def both(url: str, spec: str, request: ChatRequest = PLAIN, timeout_s: float = 1
 
 
 def sent(server: ModelServer) -> tuple[RecordedRequest, RecordedRequest]:
-    by_us, by_litellm = server.requests
+    by_us, by_litellm = (request for request in server.requests if request.path.endswith("/chat/completions"))
     assert "litellm" not in by_us.headers["user-agent"].lower()
     assert by_us.headers["user-agent"] != by_litellm.headers["user-agent"]
     return by_us, by_litellm

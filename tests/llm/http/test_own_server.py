@@ -125,8 +125,11 @@ def test_a_model_whose_window_the_table_has_is_not_asked_about(spec: str) -> Non
         assert [request.path for request in server.requests] == ["/v1/chat/completions"]
 
 
-@pytest.mark.parametrize("spec", ["openai/unheard-of", "deepseek/unheard-of", "openrouter/some/model"])
+@pytest.mark.parametrize(
+    "spec", ["openai/unheard-of", "deepseek/unheard-of", "openrouter/some/model", "azure/prod-chat"]
+)
 def test_a_provider_is_never_asked(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_API_BASE", "https://ours.openai.azure.com")
     for provider in ("DEEPSEEK", "OPENROUTER"):
         monkeypatch.setenv(f"{provider}_API_KEY", "sk-test")
     assert not own_server.is_own_server(spec, ModelOptions())

@@ -351,7 +351,7 @@ def test_chat_and_embeddings_may_be_served_from_two_places(
         prepare(dataset, ["semantic-recall"], options=PrepareOptions(embedder="openai:local"), folders=folders)
         assert ask(dataset, folders, server, "semantic-recall").answered == 2
         assert {request.path for request in embeddings.requests} == {"/v1/embeddings"}
-    assert {request.path for request in server.requests} == {"/v1/chat/completions"}
+    assert {request.path for request in server.requests} == {"/v1/models", "/v1/chat/completions"}
 
 
 def test_second_process_on_a_run_is_refused_and_changes_nothing(tmp_path: Path, server: ModelServer) -> None:
