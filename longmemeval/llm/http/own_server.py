@@ -136,8 +136,9 @@ async def _told(base: str, name: str, headers: Mapping[str, str]) -> Told:
     from longmemeval.llm.http.direct import fetched
 
     async def reply(address: str, body: bytes | None = None) -> _Reply:
-        found = await fetched(address, headers, body)
-        return msgspec.json.decode(found, type=_Reply, strict=False) if found else _Reply()
+        with suppress(msgspec.DecodeError):
+            return msgspec.json.decode(await fetched(address, headers, body), type=_Reply, strict=False)
+        return _Reply()
 
     root = base.removesuffix("/v1")
     names = {name, f"{name}:latest"}

@@ -85,7 +85,7 @@ def without_trace(
 
 
 _FROM_ANSWERS = {
-    *("answered", "failed", "empty", "cut", "shortened", "undated", "usage", "missing", "memory_calls"),
+    *("answered", "failed", "empty", "cut", "shortened", "undated", "truncated", "usage", "missing", "memory_calls"),
     FOOTPRINT,
 }
 """The totals that are counted over questions."""

@@ -130,9 +130,6 @@ class _Ready:
         account = Account(folder / SPENDING, options.spending)
         self.batches = self._batches("answers", plan.model, account) if options.batch else None
         self._model = self.batches or load_chat_model(plan.model, options.model_options, account=account)
-        self._server = {} if self.batches else ask_server(self._model, plan, folder)
-        if self._server:
-            self._plan = plan = plan.with_options(served_window=self._server["context_window"])
         of_preparation = options.prepare_options or options.model_options.connection
         self._model_access = ModelAccess(
             embedder=options.embedder or "",
@@ -142,7 +139,6 @@ class _Ready:
             concurrency=options.memory_concurrency or options.concurrency,
             calls_file=folder / CALLS,
         )
-        self._reading = plan.reading
         self.counter = token_counter(plan.model)
         self.fixtures = plan.fixtures
         self._embedder = self.fixtures.embedder_of(questions)
@@ -153,6 +149,12 @@ class _Ready:
         self.vectors = query_vectors(
             questions, self._embedder, options.embedder, of_preparation, folders, account=account
         )
+        self._hashes = self.fixtures.hashes(questions)
+        # Last, since loading a model may take minutes.
+        self._server = {} if self.batches else ask_server(self._model, plan, folder)
+        if self._server:
+            self._plan = plan.with_options(served_window=self._server["context_window"])
+        self._reading = self._plan.reading
 
     def manifest(self, run_id: str) -> RunManifest:
         """Return the manifest that the run begins with."""
@@ -175,7 +177,7 @@ class _Ready:
                 parts=marks,
             ),
             question_ids=tuple(question.question_id for question in questions),
-            fixtures=self.fixtures.hashes(questions),
+            fixtures=self._hashes,
             environment=environment() | ({"model_server": self._server} if self._server else {}),
             started_at=now(),
             selection=plan.selection,

@@ -108,6 +108,12 @@ def test_nonsense_tells_nothing(reply: Response) -> None:
         assert told("openai/tiny", server.url) == (None, "")
 
 
+def test_nonsense_at_one_address_does_not_hide_another() -> None:
+    with LocalServer("llama.cpp", 6144) as server:
+        server.listed = JSONResponse({"data": [{"id": 7}]})
+        assert told("openai/tiny", server.url) == (6144, "/props")
+
+
 def test_of_several_models_only_the_one_that_is_named_counts() -> None:
     with LocalServer("vllm") as server:
         named = [{"id": name, "max_model_len": size} for name, size in (("small", 2048), ("tiny", 4096))]

@@ -21,7 +21,7 @@ from longmemeval.reading.configuration import reading_configuration
 from longmemeval.report.tables.comparison import footnotes
 from longmemeval.settings import Folders
 from tests.local_servers import LocalServer
-from tests.pipeline.helpers import answers, folders_in, manifest, prepared_colours
+from tests.pipeline.helpers import answers, colours, folders_in, manifest, prepared_colours
 from tests.server import nobody
 from tests.support import record, write_dataset
 
@@ -97,6 +97,14 @@ def test_loading_is_no_latency_and_recorded(prepared: tuple[Dataset, Folders]) -
     assert max(one["latency_ms"] for one in answers(prepared[1])) < 400
     assert manifest(prepared[1])["totals"]["usage"]["calls"] == 4
     assert any(line.startswith("Loading the model took") for line in told)
+
+
+def test_no_model_is_loaded_for_a_run_that_cannot_begin(tmp_path: Path) -> None:
+    unprepared = colours(tmp_path / "colours.json", 2), folders_in(tmp_path)
+    with LocalServer("ollama", SIZE, loaded=False) as server:
+        with pytest.raises(HarnessError, match="not prepared"):
+            ask(unprepared, server.url)
+        assert not server.chat_requests
 
 
 def test_a_finished_run_asks_no_server(prepared: tuple[Dataset, Folders]) -> None:
