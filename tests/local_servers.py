@@ -1,7 +1,6 @@
 """Stubs of the servers that people run on their own machines: what each tells of its model, and what it does.
 
-Each speaks as its documentation and its source say (Ollama 0.30, vLLM 0.10, llama.cpp b6000, LM Studio 0.3.6); none of
-them was tried for real.
+Each speaks as public documentation, source and issues say (see `llm/http/own_server.py`); no real server was asked.
 """
 
 import time

@@ -1,8 +1,9 @@
 """What a server of the user's own tells of its model: the context window, and whether the model is loaded.
 
-vLLM and SGLang tell it at `/v1/models` (`max_model_len`), Ollama at `/api/ps` (the loaded model's `context_length`;
-before 0.9.7, `num_ctx` of `/api/show` if the Modelfile has one), LM Studio at `/api/v0/models`, llama.cpp at `/props`
-(`n_ctx` of one slot). A server without such an address refuses the question, which then tells nothing.
+vLLM tells it at `/v1/models` (`max_model_len`), Ollama at `/api/ps` (the loaded model's `context_length`; versions
+before July 2025 do not, so that `num_ctx` of `/api/show` counts if the Modelfile has one), LM Studio at
+`/api/v0/models`, llama.cpp at `/props` (`n_ctx` of one slot). Sources: vLLM's `ModelCard`, Ollama's pull request 11331,
+LM Studio's page on its REST API v0, the README of llama.cpp's server. A server without such an address refuses the question, which then tells nothing.
 """
 
 import asyncio
