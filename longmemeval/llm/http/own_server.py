@@ -3,7 +3,8 @@
 vLLM tells it at `/v1/models` (`max_model_len`), Ollama at `/api/ps` (the loaded model's `context_length`; versions
 before July 2025 do not, so that `num_ctx` of `/api/show` counts if the Modelfile has one), LM Studio at
 `/api/v0/models`, llama.cpp at `/props` (`n_ctx` of one slot). Sources: vLLM's `ModelCard`, Ollama's pull request 11331,
-LM Studio's page on its REST API v0, the README of llama.cpp's server. A server without such an address refuses the question, which then tells nothing.
+LM Studio's page on its REST API v0, the README of llama.cpp's server. A server without such an address refuses the
+question, which then tells nothing.
 """
 
 import asyncio
