@@ -180,4 +180,5 @@ def show(comparison: "Comparison", shown: Details = _NO_DETAILS, *, command: str
     print_answer(comparison_answer(comparison, **vars(shown)))
     left = [f"--{option}" for option, on in vars(shown).items() if not on and (option != "pairs" or comparison.pairs)]
     if left:
-        print_lines([f"Details: {command or 'the same command with'} {' | '.join(left)}"])
+        others = f"   # or {', '.join(left[1:])}" if left[1:] else ""
+        print_lines([f"Details: {command} {left[0]}{others}" if command else f"Details: add {', '.join(left)}"])
