@@ -375,6 +375,8 @@ class PartInfo(Struct, frozen=True, omit_defaults=True):
     """Figures for manifests and tables."""
     stored_bytes: int = 0
     """Bytes of its file or object as written, compressed or not; 0: unknown, as for a local directory."""
+    replaces: str = ""
+    """Hash of the part of an earlier version that it has replaced, which runs may have read; empty: of none."""
 
     def has_size(self, size: int) -> bool:
         """Return whether a file or object of `size` bytes may be this part; only the hash is certain."""

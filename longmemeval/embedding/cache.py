@@ -254,6 +254,10 @@ class CachedEmbedder:
         paid = self.usage
         vectors = self._embedder.embed(texts)
         rows = dict(zip(texts, vectors, strict=True))
+        if fault := self._fault(texts, vectors):
+            self._store({}, vectors.shape[1], paid)
+            fix = "Check the model behind this name; none of these vectors is kept"
+            raise HarnessError(f"The embedder gives {fault}", where=self.spec, fix=fix)
         if self._cache:
             size = vectors.shape[1]
             if size != self.dimension:
@@ -266,6 +270,15 @@ class CachedEmbedder:
                 )
             self._store(rows, size, paid)
         return rows
+
+    def _fault(self, texts: list[str], vectors: Vectors) -> str:
+        """Return what no model gives for texts, if this one gives it; empty if it does not."""
+        zero = ~vectors.any(axis=1) & [self.is_metered and bool(text.strip()) for text in texts]
+        for what, wrong in (("NaN or infinity", ~np.isfinite(vectors).all(axis=1)), ("only zeros", zero)):
+            if wrong.any():
+                text = texts[int(wrong.argmax())]
+                return f"{what} as the vector of {wrong.sum():,} of {len(texts):,} texts, such as {text[:60]!r}"
+        return ""
 
     def _store(self, rows: dict[str, Vectors], dimension: int, paid: Usage) -> None:
         """Store vectors with their receipt; `paid` is the cost of all calls before them."""

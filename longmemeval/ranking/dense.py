@@ -16,6 +16,7 @@ from longmemeval.ranking.expansion.chat import ExpansionKind, ExpansionLevel
 from longmemeval.ranking.expansion.part import JoinMode, key_owners, key_vectors_part, keys_part
 from longmemeval.ranking.history import HistoryView, Scores
 from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.records import PartInfo
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.part_files import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
@@ -203,6 +204,10 @@ def _unit_vectors(history: HistoryView, items: list[VectorItem], vectors: Vector
 
 # HNSW construction parameters; changing any of them changes the recipe.
 GRAPH = GraphParameters(m=16, ef_construction=200, seed=0)
+LEAST_RECALL = 0.99
+"""A graph that finds a smaller share of the nearest messages is not kept: every vector is compared."""
+_VERSION = 2
+"""Version 2: equal vectors share an item of the graph, and its recall is measured."""
 
 
 class _GraphFile(Struct, frozen=True):
@@ -210,7 +215,7 @@ class _GraphFile(Struct, frozen=True):
 
     format: int
     graph: GraphState | None
-    """None: every vector is compared, as with `--index exact`, or there are none."""
+    """None: every vector is compared, as with `--index exact` or if recall is below `LEAST_RECALL`, or there are none."""
 
 
 def encode_graph(graph: GraphState | None) -> bytes:
@@ -232,13 +237,29 @@ class MessageGraph(Part[VectorIndex]):
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return kind of index and construction parameters of the graph."""
         index = tools.options.index or default_index()
-        return {"version": 1, "index": index, **(msgspec.structs.asdict(GRAPH) if index == "hnsw" else {})}
+        graph = {"version": _VERSION, "index": index, **msgspec.structs.asdict(GRAPH)}
+        return graph if index == "hnsw" else {"version": 1, "index": index}
+
+    def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the recipe without its version: earlier graphs are read."""
+        return {key: value for key, value in super().comparable_recipe(recipe).items() if key != "version"}
+
+    def outdated(self, info: PartInfo) -> str:
+        """Return the weakness of a graph with an item for each message."""
+        earlier = info.recipe.get("index") == "hnsw" and info.recipe["version"] < _VERSION
+        return "can miss messages in histories with many equal ones" if earlier else ""
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """Build the graph, single-threaded with a seed."""
-        _, vectors = source.part(VECTORS).rows()
-        wanted = (tools.options.index or default_index()) == "hnsw"
-        return PartOutput(encode_graph(Graph.build(vectors, GRAPH).state if wanted and len(vectors) else None))
+        """Build the graph, single-threaded with a seed, and measure what it finds."""
+        index = source.part(VECTORS)
+        if (tools.options.index or default_index()) != "hnsw" or not len(index.vectors):
+            return PartOutput(encode_graph(None))
+        graph = Graph.build(index.vectors, GRAPH)
+        recall = index.with_graph(graph).graph_recall(GRAPH.seed)
+        if recall >= LEAST_RECALL:
+            return PartOutput(encode_graph(graph.state), stats={"recall": recall})
+        note = f"the HNSW graph misses more than {1 - LEAST_RECALL:.0%} of the nearest messages, so search is exact here"
+        return PartOutput(encode_graph(None), stats={"recall": recall}, notes=(note,))
 
     def open(self, stored: Stored) -> VectorIndex:
         """Return the searchable vectors of the messages; the graph is restored, not built.
@@ -248,7 +269,8 @@ class MessageGraph(Part[VectorIndex]):
         """
         opened = stored.part(VECTORS)
         state = decode_versioned(stored.data(), _GraphFile, stored.where).graph
-        wanted = stored.info is not None and stored.info.recipe.get("index") == "hnsw"
+        info = stored.info
+        wanted = info is not None and info.recipe.get("index") == "hnsw" and info.stats.get("recall", 1) >= LEAST_RECALL
         if (state is not None) != (wanted and bool(len(opened.rows()[0]))):
             raise FixtureError("Graph and recipe do not fit together", where=stored.where, fix=REMAKE)
         graph = Graph.restore(state, opened.rows()[1], GRAPH, stored.where) if state else None

@@ -312,6 +312,10 @@ class Part(ABC, Generic[T]):
         """Return whether some of its data is outside the fixture, at a service for example."""
         return False
 
+    def outdated(self, info: PartInfo) -> str:
+        """Return what is wrong with the earlier rules that made a part, if it is read and `prepare` makes it again."""
+        return ""
+
     def settled(self, options: PartOptions, recipe: Mapping[str, Any] | None) -> PartOptions:
         """Return the options with a value for what was left open.
 

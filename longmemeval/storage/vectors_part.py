@@ -45,11 +45,13 @@ class VectorsPart(Part[VectorIndex]):
         """Build the index, without a graph."""
         options = tools.options
         items = self.entries(source, options)[0]
-        vectors = tools.embed(self.texts(source, options))
+        vectors = tools.embed(texts := self.texts(source, options))
+        same = len(set(texts)) > 1 and (vectors == vectors[0]).all()
+        told = f"all vectors of part '{self.name}' are equal, so similarity tells no texts apart; check the embedder"
         made_by = EmbedderIdentity(tools.embedder.spec, tools.embedder.fingerprint)
         index = VectorIndex.of(self.index_name, items, vectors, made_by)
         del vectors  # The index has its own copy; for a large haystack both take much memory.
-        return PartOutput(index.persist())
+        return PartOutput(index.persist(), notes=(told,) if same else ())
 
     def open(self, stored: Stored) -> VectorIndex:
         """Open the index.

@@ -117,8 +117,8 @@ def _from_fixtures(
         reached_by=options.model_options,
     )
     plans = [planning.plan(configuration, run_id) for configuration, run_id in memories]
-    for advice in dict.fromkeys(plan.fixtures.advice for plan in plans):
-        if advice and options.tell:
+    for advice in dict.fromkeys(advice for plan in plans for advice in plan.fixtures.advice):
+        if options.tell:
             options.tell(advice)
     return rank_all(plans, scoring, Workers(options.jobs, options.executor))
 

@@ -106,7 +106,7 @@ def execute(plan: RunPlan) -> RunReport:
             concurrency=options.concurrency,
             save_prompts=options.save_prompts,
         )
-        for note in filter(None, (ready.fixtures.advice, planning_note(plan.dataset, questions, selection))):
+        for note in filter(None, (*ready.fixtures.advice, planning_note(plan.dataset, questions, selection))):
             if options.tell:
                 options.tell(note)
         return answering.execute(questions)
