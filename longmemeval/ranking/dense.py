@@ -215,7 +215,7 @@ class _GraphFile(Struct, frozen=True):
 
     format: int
     graph: GraphState | None
-    """None: every vector is compared, as with `--index exact` or if recall is below `LEAST_RECALL`, or there are none."""
+    """None: every vector is compared, as with `--index exact` or below `LEAST_RECALL`, or there are none."""
 
 
 def encode_graph(graph: GraphState | None) -> bytes:
@@ -258,7 +258,8 @@ class MessageGraph(Part[VectorIndex]):
         recall = index.with_graph(graph).graph_recall(GRAPH.seed)
         if recall >= LEAST_RECALL:
             return PartOutput(encode_graph(graph.state), stats={"recall": recall})
-        note = f"the HNSW graph misses more than {1 - LEAST_RECALL:.0%} of the nearest messages, so search is exact here"
+        missed = f"{1 - LEAST_RECALL:.0%} of the nearest messages"
+        note = f"the HNSW graph misses more than {missed}, so every message is compared (exact search)"
         return PartOutput(encode_graph(None), stats={"recall": recall}, notes=(note,))
 
     def open(self, stored: Stored) -> VectorIndex:

@@ -235,7 +235,7 @@ def _links_inside(links: bytes, row: int, count: int) -> bool:
 _MIN_CANDIDATES = 200
 _CANDIDATES_PER_HIT = 20
 # A graph's recall is measured with so many of its vectors, for so many hits.
-_MEASURED_VECTORS = 100
+_MEASURED_VECTORS = 50
 _MEASURED_HITS = 10
 # Rows processed in double precision at a time.
 _BLOCK_ROWS = 1024
@@ -345,9 +345,9 @@ class VectorIndex:
     def graph_recall(self, seed: int) -> float:
         """Return the share of the exact ten nearest items that the graph finds, for a sample of its own vectors.
 
-        Each sampled vector is asked for as it is, and with its numbers moved on by one place: that is like no stored
-        vector, as a question can be, and shows graphs in which groups of nearly equal vectors hide the rest. Of the
-        two shares the lower one counts.
+        Each sampled vector is searched for as it is, and with its numbers shifted by one place. A shifted one is like
+        no stored vector, as a question may be: only such searches show that groups of nearly equal vectors hide the
+        others. The lower of the two shares is returned.
         """
         if self._compares_all(_MEASURED_HITS):
             return 1.0

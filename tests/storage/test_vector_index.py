@@ -227,6 +227,89 @@ def test_persist_then_hydrate_gives_the_same_bytes_and_hits(
     assert restored.persist() == data
 
 
+def repeated(kind: str) -> Vectors:
+    """Half of 800 messages, or all, are equal or nearly so."""
+    generator = np.random.default_rng(11)
+    others, phrases = generator.standard_normal((800, 48)), generator.standard_normal((20, 48))
+    match kind:
+        case "half equal":
+            others[1::2] = phrases[0]
+        case "one duplicate":
+            others[500] = others[3]
+        case "20 phrases":
+            others = phrases[generator.integers(20, size=800)]
+        case "300 phrases":
+            others = generator.standard_normal((300, 48))[generator.integers(300, size=800)]
+        case "all equal":
+            others[:] = phrases[0]
+        case "all zero":
+            others[:] = 0
+        case "half zero, of both signs":
+            others[1::4], others[3::4] = 0.0, -0.0
+    return others.astype(np.float32)
+
+
+DISTINCT = {
+    "half equal": 401,
+    "one duplicate": 799,
+    "20 phrases": 20,
+    "300 phrases": 281,
+    "all equal": 1,
+    "all zero": 1,
+    "half zero, of both signs": 401,
+}
+
+
+@pytest.mark.parametrize("kind", DISTINCT)
+def test_equal_vectors_share_an_item_and_hide_no_others(kind: str) -> None:
+    vectors = repeated(kind)
+    graph, exact = index_of(vectors), index_of(vectors, "exact")
+
+    assert len(Graph.build(graph.vectors, GRAPH)) == DISTINCT[kind]
+    for query in np.random.default_rng(5).standard_normal((20, 48)).astype(np.float32):
+        for top_k in (1, 5, 10, 450, 5000):
+            hits, nearest = graph.query(query, top_k), exact.query(query, top_k)
+            assert len(hits) == len(nearest) == min(top_k, 800)
+            # Random vectors are about equally far; those that are missed are as near as those that are found.
+            assert ids(hits) == ids(nearest) or hits[-1].score >= nearest[-1].score - 0.05
+        assert graph.query(query, 10, matching=lambda item: item.thread_id == "t40") == exact.query(
+            query, 10, matching=lambda item: item.thread_id == "t40"
+        )
+
+
+@pytest.mark.parametrize("phrases", [1, 5, 20])
+@pytest.mark.parametrize("noise", [1e-7, 1e-5, 1e-3])
+def test_a_graph_in_which_nearly_equal_vectors_hide_others_is_measured(noise: float, phrases: int) -> None:
+    generator = np.random.default_rng(11)
+    centres = generator.standard_normal((phrases, 256))[generator.integers(phrases, size=1500)]
+    centres[::7] = generator.standard_normal((215, 256))
+    noisy = (centres + noise * generator.standard_normal(centres.shape)).astype(np.float32)
+    graph, exact = index_of(noisy), index_of(noisy, "exact")
+
+    recall = graph.graph_recall(seed=0)
+    kept = graph if recall >= 0.99 else exact
+    queries = generator.standard_normal((50, 256)).astype(np.float32)
+    assert sum(len(set(ids(kept.query(query, 10))) & set(ids(exact.query(query, 10)))) for query in queries) >= 490
+    assert graph.graph_recall(seed=0) == recall
+    assert recall < 0.99 or (noise, phrases) != (1e-7, 1)
+
+
+def test_what_compares_every_vector_misses_none() -> None:
+    vectors = clustered(300, 16, seed=5)
+    assert index_of(vectors, "exact").graph_recall(seed=0) == index_of(vectors[:200]).graph_recall(seed=0) == 1.0
+
+
+def test_a_graph_of_an_earlier_version_has_an_item_for_each_vector() -> None:
+    """Its bytes are those of a graph over distinct vectors, without the numbers of items."""
+    distinct = clustered(300, 8, seed=3)
+    state = Graph.build(index_of(distinct, "exact").vectors, GRAPH).state
+    assert state.nodes == b""
+    vectors = np.concatenate([distinct[:1], distinct[:1], distinct[2:]])
+    index = index_of(vectors, "exact")
+    old = index.with_graph(Graph.restore(state, index.vectors, GRAPH, "x"))
+    assert ids(old.query(distinct[0], 2)) == ["t0:0", "t0:1"]
+
+
 BUILD = """
 import hashlib, msgspec, numpy as np
 from longmemeval.storage.vector_index import Graph, GraphParameters
@@ -310,10 +393,18 @@ def test_a_file_that_contradicts_itself_is_refused(name: str, value: object) -> 
         ("base_links", lambda text: text[:8] + "////" + text[12:]),
         ("base_links", lambda text: text[:-8]),
         ("upper_links", lambda text: "AAAA" + text),
+        ("nodes", ""),
+        ("nodes", lambda text: text[:-8]),
+        ("nodes", lambda text: text[:20]),
+        # An item that no vector has, and a vector whose item there is not.
+        ("nodes", lambda text: "AQAA" + text[4:]),
+        ("nodes", lambda text: "//8A" + text[4:]),
     ],
 )
 def test_a_graph_that_contradicts_its_vectors_is_refused(name: str, value: object) -> None:
-    index = index_of(clustered(40, 4, seed=12), "exact")
+    vectors = clustered(40, 4, seed=12)
+    vectors[39] = vectors[38]
+    index = index_of(vectors, "exact")
     built = msgspec.json.encode(Graph.build(index.vectors, GRAPH).state)
     Graph.restore(msgspec.json.decode(built, type=GraphState), index.vectors, GRAPH, "x")
     damaged = msgspec.json.decode(edited(built, name, value), type=GraphState)
