@@ -46,7 +46,7 @@ class VectorsPart(Part[VectorIndex]):
         options = tools.options
         items = self.entries(source, options)[0]
         vectors = tools.embed(texts := self.texts(source, options))
-        same = len(set(texts)) > 1 and (vectors == vectors[0]).all()
+        same = len(set(texts)) > 1 and all(np.array_equal(row, vectors[0]) for row in vectors)
         told = f"all vectors of part '{self.name}' are equal, so similarity tells no texts apart; check the embedder"
         made_by = EmbedderIdentity(tools.embedder.spec, tools.embedder.fingerprint)
         index = VectorIndex.of(self.index_name, items, vectors, made_by)

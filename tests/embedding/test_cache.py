@@ -74,6 +74,21 @@ def test_embedders_do_not_find_each_others_vectors(path: Path) -> None:
     assert (other.hits, other.misses) == (0, 1)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_vectors_that_are_not_finite_are_refused_by_name_and_not_kept(path: Path, value: float) -> None:
+    class Broken(CountingEmbedder):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            vectors = super().embed(texts)
+            vectors[[text == "b" for text in texts], 2] = value
+            return vectors
+
+    cached = CachedEmbedder(Broken(), path)
+    with pytest.raises(HarnessError, match="NaN or infinity as the vector of 1 of 2 texts, such as 'b'") as caught:
+        cached.embed(["a", "b"])
+    assert caught.value.where == "counting"
+    assert CachedEmbedder(CountingEmbedder(), path).missing(["a", "b"]) == ["a", "b"]
+
+
 @pytest.mark.parametrize("fail_on", [1, 2, 3])
 def test_interrupted_embedding_keeps_its_finished_chunks(path: Path, fail_on: int) -> None:
     texts = [f"text {i}" for i in range(3 * CHUNK_TEXTS + 10)]

@@ -263,6 +263,18 @@ def test_failure_keeps_what_was_paid_for(server: EmbeddingServer, tmp_path: Path
     assert (resumed.hits, resumed.misses, resumed.usage.calls) == (CHUNK_TEXTS, 5, 1)
 
 
+@pytest.mark.parametrize("vector", [[0.0, 0.0, 0.0], [1e-200, 0.0, 0.0], [1e300, 1e300, 0.0]])
+def test_zeros_are_refused_by_name_and_not_kept(server: EmbeddingServer, tmp_path: Path, vector: list[float]) -> None:
+    cache = tmp_path / "cache.sqlite"
+    embedder = load_embedder("openai:small", ModelOptions(server.base), cache_path=cache)
+    server.script.append(with_data({"index": 0, "embedding": [1, 0, 0]}, {"index": 1, "embedding": vector}))
+    with pytest.raises(HarnessError, match="only zeros as the vector of 1 of 2 texts, such as 'blue'") as caught:
+        embedder.embed(["red", "", "blue"])
+    assert caught.value.where == "openai:small"
+    assert embedder.missing(["red", "blue"]) == ["red", "blue"]
+    assert embedder.embed(["blue", ""]).tolist() == [[0, 0, 1], [0, 0, 0]]
+
+
 def test_full_cache_makes_no_call(server: EmbeddingServer, tmp_path: Path) -> None:
     cache = tmp_path / "cache.sqlite"
     first = load_embedder("openai:small", ModelOptions(server.base), cache_path=cache).embed(["red", ""])
