@@ -72,12 +72,12 @@ class Graph:
     def __init__(self, state: GraphState, vectors: Vectors, parameters: GraphParameters) -> None:
         self.state = state
         self._nodes = np.frombuffer(state.nodes, "<u4")
-        self._vectors = vectors[_first_rows(self._nodes)] if state.nodes else vectors
+        self.vectors = vectors[_first_rows(self._nodes)] if state.nodes else vectors
         self._parameters = parameters
 
     def __len__(self) -> int:
         """Return the number of items: distinct vectors, unless an earlier version built it."""
-        return len(self._vectors)
+        return len(self.vectors)
 
     @classmethod
     def build(cls, vectors: Vectors, parameters: GraphParameters) -> "Graph":
@@ -140,12 +140,12 @@ class Graph:
 
         Built at the first search, since it takes megabytes that a fixture opened for its messages does not need.
         """
-        count = len(self._vectors)
-        full = _empty_state(self._vectors.shape[1], self._parameters).copy()
+        count = len(self.vectors)
+        full = _empty_state(self.vectors.shape[1], self._parameters).copy()
         data, label = full["offset_data"], full["label_offset"]
         rows = np.empty((count, full["size_data_per_element"]), dtype=np.uint8)
         rows[:, :data] = np.frombuffer(self.state.base_links, dtype=np.uint8).reshape(count, data)
-        rows[:, data:label] = self._vectors.view(np.uint8)
+        rows[:, data:label] = self.vectors.view(np.uint8)
         rows[:, label:] = np.arange(count, dtype=np.uint64).reshape(count, 1).view(np.uint8)
         full["ep_added"] = True
         full["max_level"] = self.state.max_level
@@ -343,21 +343,21 @@ class VectorIndex:
         return VectorIndex(self.name, self.items, self.vectors, self.embedder, graph)
 
     def graph_recall(self, seed: int) -> float:
-        """Return the share of the exact ten nearest items that the graph finds, for a sample of its own vectors.
+        """Return the share of the exact ten nearest items that the graph finds, for a sample of its distinct vectors.
 
         Each sampled vector is searched for as it is, and with its numbers shifted by one place. A shifted one is like
         no stored vector, as a question may be: only such searches show that groups of nearly equal vectors hide the
         others. The lower of the two shares is returned.
         """
-        if self._compares_all(_MEASURED_HITS):
+        if not self._graph or self._compares_all(_MEASURED_HITS):
             return 1.0
         exact = VectorIndex(self.name, self.items, self.vectors, self.embedder)
-        own = self.vectors[Random(seed).sample(range(len(self.items)), min(_MEASURED_VECTORS, len(self.items)))]
+        own = self._graph.vectors[Random(seed).sample(range(len(self._graph)), _MEASURED_VECTORS)]
         shares = []
         for queries in (own, np.roll(own, 1, axis=1)):
             pairs = [[index.query(query, _MEASURED_HITS) for index in (self, exact)] for query in queries]
             shares.append(sum(len(set(found).intersection(nearest)) for found, nearest in pairs))
-        return min(shares) / (len(own) * _MEASURED_HITS)
+        return min(shares) / (_MEASURED_VECTORS * _MEASURED_HITS)
 
     def query(
         self, vector: Vectors, top_k: int, *, matching: Callable[[VectorItem], bool] | None = None
