@@ -72,7 +72,7 @@ class CachedEmbedder:
 
     Args:
         embedder: computes the vectors.
-        cache_path: the SQLite file; None: nothing is cached.
+        cache_path: the SQLite file; None: nothing is cached, nor are vectors of a `Light` embedder.
 
     Attributes:
         spec: the embedder's spec.
@@ -93,7 +93,8 @@ class CachedEmbedder:
         self._damaged_elsewhere = 0
         self.receipts: Receipts | None = None
         self._embedder = embedder
-        self._cache = open_cache(cache_path) if cache_path else None
+        # Looking up a vector of a light embedder takes longer than computing it.
+        self._cache = open_cache(cache_path) if cache_path and not self.is_light else None
         # Also stored in the file: a remote model would have to be called, but a full cache must work without the
         # network.
         self._dimension_key = cache_key(self.fingerprint)
@@ -273,7 +274,7 @@ class CachedEmbedder:
 
     def _fault(self, texts: list[str], vectors: Vectors) -> str:
         """Return what no model gives for texts, if this one gives it; empty if it does not."""
-        zero = ~vectors.any(axis=1) & [self.is_metered and bool(text.strip()) for text in texts]
+        zero = ~vectors.any(axis=1) & np.array([self.is_metered and bool(text.strip()) for text in texts])
         for what, wrong in (("NaN or infinity", ~np.isfinite(vectors).all(axis=1)), ("only zeros", zero)):
             if wrong.any():
                 text = texts[int(wrong.argmax())]

@@ -8,6 +8,7 @@ import pytest
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.caches import SqliteCache, cache_key
 from longmemeval.embedding.cache import CHUNK_TEXTS, CachedEmbedder
+from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.records import Usage
@@ -51,7 +52,21 @@ def test_each_text_is_computed_once_and_rows_keep_their_places(path: Path) -> No
     assert embedder.calls == [["aa", "b", "cccc"], ["new"]]
 
 
-def test_second_process_finds_the_same_bits(path: Path) -> None:
+def test_vectors_of_a_light_embedder_are_not_kept(path: Path) -> None:
+    cached = load_embedder("hashing:16", cache_path=path)
+    assert np.array_equal(
+        cached.embed(["a walk", "", "a walk"]), load_embedder("hashing:16").embed(["a walk", "", "a walk"])
+    )
+    assert (cached.hits, cached.misses) == (1, 2)
+    assert not path.exists()
+    # Nor is the file of an earlier version read, in which they were.
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"this is no database" * 100)
+    assert load_embedder("hashing:16", cache_path=path).missing(["a walk"]) == ["a walk"]
+
+
+def test_second_process_finds_the_same_bits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HashingEmbedder, "is_light", False)
     texts = ["a walk", "another walk", ""]
     computed = load_embedder("hashing:16", cache_path=path).embed(texts)
     again = load_embedder("hashing:16", cache_path=path)
@@ -67,7 +82,8 @@ def test_without_a_file_only_duplicates_are_hits() -> None:
     assert (cached.hits, cached.misses) == (1, 2)
 
 
-def test_embedders_do_not_find_each_others_vectors(path: Path) -> None:
+def test_embedders_do_not_find_each_others_vectors(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HashingEmbedder, "is_light", False)
     load_embedder("hashing:16", cache_path=path).embed(["a walk"])
     other = load_embedder("hashing:32", cache_path=path)
     assert other.embed(["a walk"]).shape == (1, 32)

@@ -4,6 +4,7 @@ import pytest
 
 from longmemeval.embedding.registry import is_offline_fallback, load_embedder
 from longmemeval.errors import HarnessError
+from longmemeval.llm.options import ModelOptions
 
 
 def test_hashing_has_512_dimensions_unless_told_otherwise() -> None:
@@ -36,7 +37,7 @@ def test_damaged_cache_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
     path.write_bytes(b"this is no database" * 100)
     with pytest.raises(HarnessError, match=r"cache\.sqlite"):
-        load_embedder("hashing", cache_path=path)
+        load_embedder("openai:small", ModelOptions("http://127.0.0.1:9/v1"), cache_path=path)
 
 
 def test_only_hashing_is_the_offline_fallback() -> None:

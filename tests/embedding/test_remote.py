@@ -263,7 +263,7 @@ def test_failure_keeps_what_was_paid_for(server: EmbeddingServer, tmp_path: Path
     assert (resumed.hits, resumed.misses, resumed.usage.calls) == (CHUNK_TEXTS, 5, 1)
 
 
-@pytest.mark.parametrize("vector", [[0.0, 0.0, 0.0], [1e-200, 0.0, 0.0], [1e300, 1e300, 0.0]])
+@pytest.mark.parametrize("vector", [[0.0, 0.0, 0.0], [1e-200, 0.0, 0.0]])
 def test_zeros_are_refused_by_name_and_not_kept(server: EmbeddingServer, tmp_path: Path, vector: list[float]) -> None:
     cache = tmp_path / "cache.sqlite"
     embedder = load_embedder("openai:small", ModelOptions(server.base), cache_path=cache)

@@ -122,6 +122,7 @@ def haystack(path: Path, *kinds: str) -> Dataset:
     records: list[dict[str, Any]] = []
     for number, kind in enumerate(kinds):
         texts = talk(kind)
+        sessions: list[list[dict[str, Any]]]
         sessions = [[{"role": "user", "content": text} for text in texts[at : at + 20]] for at in range(0, 600, 20)]
         sessions.append([{"role": "user", "content": "My bicycle has the colour green.", "has_answer": True}])
         names = [f"s{place}" for place in range(30)] + ["answer_1"]

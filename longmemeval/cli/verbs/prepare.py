@@ -128,7 +128,8 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
     out.print(f"  parts: {parts}")
     if report.embedder:
         computed, cached = report.embeddings_computed, report.embeddings_cached
-        others = f"; {cached:,} {'repeated' if fresh else 'from the cache or repeated'}" if cached else ""
+        uncached = fresh or is_offline_fallback(report.embedder)
+        others = f"; {cached:,} {'repeated' if uncached else 'from the cache or repeated'}" if cached else ""
         damaged = f"; {report.embeddings_damaged:,} damaged ones recomputed" if report.embeddings_damaged else ""
         out.print(f"Embeddings: {computed:,} computed{others}{damaged}")
         if is_offline_fallback(report.embedder):

@@ -116,7 +116,8 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
     if unknown:
         figures["haystacks with texts to embed that are not made yet"] = unknown
     figures |= part_figures
-    need = disk.need(new, sum(estimate.calls for estimate in expected.values()))
+    cached = 0 if embedder and embedder.is_light else new
+    need = disk.need(cached, sum(estimate.calls for estimate in expected.values()))
     return Work(figures, expected, need, messages, size, new, tokens, reading, clocks() - began)
 
 
