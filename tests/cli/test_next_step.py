@@ -19,6 +19,7 @@ from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write
 from tests.cli.conftest import Command
 from tests.pipeline.helpers import colours
+from tests.server import ModelServer
 from tests.support import ROOT, next_steps
 
 
@@ -128,10 +129,14 @@ def test_judge_fits_the_model_the_address_and_the_keys(tmp_path: Path, monkeypat
 @pytest.mark.slow
 def test_a_fresh_folder_claims_no_cache(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    fresh = command("prepare -d sample -m hybrid --limit 3").stdout
-    assert "cache" not in fresh
-    assert "computed" in fresh
-    assert "from the cache" in command("prepare -d sample -m hybrid --limit 3 --force").stdout
+    with ModelServer() as server:
+        prepare = f"prepare -d sample -m hybrid --limit 3 --embedder openai:local --api-base {server.url}"
+        fresh = command(prepare).stdout
+        assert "cache" not in fresh
+        assert "computed" in fresh
+        assert "from the cache" in command(f"{prepare} --force").stdout
+    # Vectors of the offline embedder are not in it.
+    assert "from the cache" not in command("prepare -d sample -m hybrid --limit 3 --prepared offline").stdout
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 questions"), (1, "1 question"), (1986, "1,986 questions")])
