@@ -93,7 +93,7 @@ class CachedEmbedder:
         self._damaged_elsewhere = 0
         self.receipts: Receipts | None = None
         self._embedder = embedder
-        # Looking up a vector of a light embedder takes longer than computing it.
+        # Storing a vector of a light embedder takes as long as computing it.
         self._cache = open_cache(cache_path) if cache_path and not self.is_light else None
         # Also stored in the file: a remote model would have to be called, but a full cache must work without the
         # network.
