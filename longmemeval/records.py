@@ -11,6 +11,8 @@ from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import astuple
 
 Role = Literal["user", "assistant"]
+GoldAnswer = str | int | float | bool | list[Any] | dict[str, Any]
+"""A right answer: any JSON value but null, since that is not one."""
 
 
 class Turn(Struct, frozen=True, gc=False):
@@ -62,7 +64,7 @@ class Gold(Struct, frozen=True):
 
     question_id: str
     question_type: str
-    answer: str | int
+    answer: GoldAnswer
     evidence_sessions: tuple[str, ...]
     evidence_turns: tuple[str, ...]
     """Message ids (`session_id:index`) of the turns labelled as evidence."""

@@ -31,7 +31,7 @@ from longmemeval.benchmarks.repository import changed_files
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.core.files import sha256_file
 from longmemeval.core.remote.places import anchored
-from longmemeval.core.tables.parquet import MAGIC, parquet_keys
+from longmemeval.core.tables.parquet import MAGIC, is_parquet, parquet_keys
 from longmemeval.core.text.figures import count_of
 from longmemeval.core.text.words import is_foreign
 from longmemeval.dataset import Dataset
@@ -115,7 +115,7 @@ def _claimant(path: Path) -> Benchmark:
 
 
 def _unknown_shape(sniffed: Sniffed) -> DataError:
-    kind = "The folder" if sniffed.is_folder else "The file"
+    kind = "The folder" if sniffed.is_folder else "The Parquet file" if is_parquet(sniffed.path) else "The file"
     keys = f": the keys of its first record are {sorted(sniffed.keys)[:12]}" if sniffed.keys else ""
     known = "; ".join(f"{spec.title}: {spec.shape}" for spec in benchmarks() if spec.shape)
     return DataError(
