@@ -29,7 +29,7 @@ Answered = (
     | Annotated[list[Any], _NotEmpty]
     | Annotated[dict[str, Any], _NotEmpty]
 )
-"""The field of a right answer, a `GoldAnswer` that is not empty."""
+"""The field of a right answer, a `RightAnswer` that is not empty."""
 _T = TypeVar("_T")
 
 

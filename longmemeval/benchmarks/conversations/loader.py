@@ -13,7 +13,7 @@ from longmemeval.benchmarks.in_memory import InMemoryDataset
 from longmemeval.core.files import sha256_file, sha256_text
 from longmemeval.core.text_files import UnreadableError, decode_format, decode_json, load_yaml, read_text
 from longmemeval.errors import DataError
-from longmemeval.records import Gold, GoldAnswer, Haystack, Question, Role, Session, Turn
+from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
 
 QUESTIONS, EVIDENCE = "questions.yaml", "evidence.json"
 FORMAT = 1
@@ -48,7 +48,7 @@ class AskedQuestion(Struct, frozen=True, forbid_unknown_fields=True):
     """A question of `questions.yaml`."""
 
     question: str
-    answer: GoldAnswer | None = None
+    answer: str | int | None = None
     """The right answer; None: nothing in the sessions answers the question."""
     id: str = ""
     type: str = ""
@@ -143,7 +143,8 @@ def converted(record: object, kind: type[T], path: Path, place: str) -> T:
         return msgspec.convert(record, kind, strict=False)
     except msgspec.ValidationError as error:
         what, _, field = str(error).partition(" - at `$.")
-        raise DataError(f"{what}", where=f"{path}, {place}{', ' if field else ''}{field.rstrip('`')}") from error
+        where = f"{path}, {place}{', ' if field else ''}{field.rstrip('`')}"
+        raise DataError(what, where=where, fix="Put the value in quotes" if "str" in what else "") from error
 
 
 def moment(value: object, where: str) -> datetime | None:

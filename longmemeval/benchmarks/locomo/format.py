@@ -17,7 +17,7 @@ from msgspec import Meta, Raw, Struct
 from longmemeval.benchmarks.data_files import Answered, Place, malformed, problem_of_id
 from longmemeval.core.text.quantities import MONTHS
 from longmemeval.errors import DataError, nearest
-from longmemeval.records import GoldAnswer
+from longmemeval.records import RightAnswer
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """Names of the category numbers: only with these do the counts of the paper's Table 5 match the file."""
@@ -70,7 +70,7 @@ class QuestionRecord(Struct, frozen=True, omit_defaults=True):
     adversarial_answer: _Text | None = None
 
     @property
-    def gold_answer(self) -> GoldAnswer:
+    def gold_answer(self) -> RightAnswer:
         """The right answer; only adversarial questions may lack one."""
         return NOT_MENTIONED if self.category == ADVERSARIAL or self.answer is None else self.answer
 

@@ -46,7 +46,7 @@ from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, CATEGORIES
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.definition import JudgeDefinition
 from longmemeval.judges.offline.rules import RuleJudge, Verdict, rule_judge
-from longmemeval.records import Gold, GoldAnswer, Question
+from longmemeval.records import Gold, Question, RightAnswer
 
 if TYPE_CHECKING:
     from nltk.stem import PorterStemmer
@@ -102,7 +102,7 @@ def category_of(gold: Gold) -> str:
     return gold.question_type
 
 
-def official_score(category_name: str, gold: GoldAnswer, prediction: str) -> float:
+def official_score(category_name: str, gold: RightAnswer, prediction: str) -> float:
     """Return the score of one answer by the rule of its category, between 0 and 1, not rounded.
 
     Args:
