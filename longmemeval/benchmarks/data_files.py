@@ -163,8 +163,6 @@ def _foreign_form(path: Path) -> tuple[str, str] | None:
         return known
     if not head and not data[:].strip():
         return "empty: it holds only white space", "Download or write it again"
-    if b"\0" in head[:2]:
-        return "UTF-16 or UTF-32", "Save it as UTF-8"
     end = end_of_value(memoryview(data)) if head.startswith(b"{") else None
     if end is not None and re.compile(rb"\s*\{").match(data, end):
         return "JSON Lines, a record a line", "Put the records into one array: `jq -s . FILE > data.json`"

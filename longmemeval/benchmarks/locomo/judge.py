@@ -95,7 +95,7 @@ def category_of(gold: Gold) -> str:
     Raises:
         HarnessError: the question's type is not a category of LoCoMo.
     """
-    if gold.abstention:
+    if gold.abstention or gold.trap is not None:
         return _ADVERSARIAL
     if gold.question_type not in CATEGORIES.values():
         raise _no_category(gold.question_type, f"question {gold.question_id}")

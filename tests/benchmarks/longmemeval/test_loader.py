@@ -133,7 +133,7 @@ def test_a_wrong_weekday_is_no_fault(tmp_path: Path) -> None:
 
 def test_a_fault_names_the_question(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="question 'q7'"):
-        open_records(tmp_path, make_record(), make_record("q7", answer=1.5))
+        open_records(tmp_path, make_record(), make_record("q7", answer=[]))
 
 
 def test_a_record_that_is_no_object(tmp_path: Path) -> None:
@@ -161,7 +161,9 @@ def test_a_bad_haystack_does_not_hide_the_good_ones(tmp_path: Path) -> None:
         (b"\xef\xbb\xbf[]", "empty array"),
         (b"\xef\xbb\xbf[", "truncated"),
         (b'{"question_id": "a"}', "not a JSON array"),
-        (b'{"question_id": "a"}\n{"question_id": "b"}', "not a JSON array"),
+        (b'{"question_id": "a"}\n{"question_id": "b"}', "JSON Lines"),
+        (b'{"question_id": "a"}\n[]', "not a JSON array"),
+        (b"PAR1", "a Parquet file"),
     ],
 )
 def test_files_that_are_no_array_of_records(tmp_path: Path, content: bytes, expected: str) -> None:
@@ -178,7 +180,7 @@ def test_text_that_is_not_unicode(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"record 1 .*field haystack_sessions"):
         next(LongMemEvalDataset(path).haystacks())
     path.write_bytes(path.read_bytes().replace(b"Where do I live?", b"Where \\ud800?"))
-    with pytest.raises(DataError, match=r"not JSON: .*escape"):
+    with pytest.raises(DataError, match=r"half a character.*escape"):
         LongMemEvalDataset(path)
 
 
