@@ -153,14 +153,23 @@ def _written(records: Sequence[Mapping[str, Any]], name: str, data_dir: Path) ->
     if not _NAME.fullmatch(name):
         raise HarnessError(f"load_dataset(name='{name}') cannot be the name of a file", fix="Use letters and digits")
     try:
-        data = msgspec.json.format(msgspec.json.encode(list(records)), indent=1)
+        data = msgspec.json.format(msgspec.json.encode(list(records), enc_hook=_plain), indent=1)
     except (TypeError, ValueError) as error:
-        raise HarnessError(f"The records cannot be written as JSON: {error}", fix="Give dates as text") from error
+        raise HarnessError(
+            f"The records cannot be written as JSON: {error}", fix="Give whole texts, numbers, lists; dates as text"
+        ) from error
     path = data_dir / _RECORDS / f"{name}-{sha256_bytes(data)[:8]}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
     return path
+
+
+def _plain(value: Any) -> object:
+    """Return a number or an array of NumPy, as rows of data frames have them, as JSON has it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise NotImplementedError
 
 
 def as_data(source: Data | Dataset | str | Path) -> Data:

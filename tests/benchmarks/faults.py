@@ -257,6 +257,8 @@ FAULTS: dict[str, list[tuple[str, Change, str, str]]] = {
         ("misspelt field", lambda asked: asked.update(anwser="Ana"), "question 2", "anwser"),
         ("no date", setter(date="1 May"), "question 2, date", "'1 May' is not a date"),
         ("evidence elsewhere", setter(evidence=["s0009:0"]), "", "s0009"),
+        ("a word that YAML reads as true", setter(answer=True), "question 2, answer", "Put the value in quotes"),
+        ("an id that YAML reads as a number", setter(id=7), "question 2, id", "Put the value in quotes"),
     ],
     "lives": [
         ("too short", setter(sessions=[5]), "", "5 sessions"),

@@ -122,6 +122,19 @@ def test_a_fault_is_named_by_file_record_and_field(
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [pytest.param(name, fault[1], id=f"{name}: {fault[0]}") for name, faults in FAULTS.items() for fault in faults],
+)
+def test_what_grading_would_refuse_is_refused_when_haystacks_are_read(
+    name: str, change: Change, tmp_path: Path
+) -> None:
+    """So `prepare` refuses it, before anything is paid."""
+    path = SAMPLES[name].write(tmp_path, change)
+    with pytest.raises(DataError):
+        list(load_dataset(path).haystacks())
+
+
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes | None], str | None]] = {
     "empty": (lambda whole: b"", "file is empty|truncated"),
     "no record": (lambda whole: b"[]", "empty array|no question|no batch|not an object|got `array`"),

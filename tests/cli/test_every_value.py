@@ -8,7 +8,7 @@ import shlex
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,6 +16,7 @@ from longmemeval import Folders, Run, compare, load_dataset, run
 from longmemeval.benchmarks.longmemeval.judge import LongMemEvalJudge
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import load_chat_model
+from longmemeval.memory.external.serving.records import Session
 from tests.cli.conftest import Command
 from tests.every_value import ANSWERS, SESSIONS, TEXTS, every_value, write_every_value
 from tests.made_once import made_once
@@ -110,6 +111,30 @@ def test_reports_have_the_values_of_the_data(place: Path, command: Command) -> N
     )
     assert [row["text"] for row in listed["rows"]] == [record["question"] for record in RECORDS.values()]
     assert [row["answer"] for row in details["questions"]] == list(RIGHT.values())
+
+
+class Heard:
+    """A memory that keeps what it is told, for the test and for itself."""
+
+    all: ClassVar[set[str]] = set()
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    def add(self, session: Session) -> None:
+        self.kept += [message.content for message in session.messages]
+        self.all.update(self.kept)
+
+    def search(self, query: str, *, date: object, limit: int) -> list[str]:
+        return self.kept
+
+
+def test_a_memory_of_a_user_is_told_the_texts(place: Path) -> None:
+    Heard.all.clear()
+    done = run(FILE, Heard, model="offline/extractive")
+    assert Heard.all >= set(TEXTS.values())
+    assert not Heard.all & set(SESSIONS) - set(TEXTS.values())
+    assert {answer.status for answer in done.answers.values()} == {"ok"}
 
 
 class _Seen(HTMLParser):

@@ -136,6 +136,33 @@ def test_a_fault_names_the_question(tmp_path: Path) -> None:
         open_records(tmp_path, make_record(), make_record("q7", answer=[]))
 
 
+def test_a_label_of_null_is_as_none_and_false_in_every_reading(tmp_path: Path) -> None:
+    """Hubs pad the turns of a file to equal keys."""
+    padded, plain = make_record(), make_record()
+    for session in padded["haystack_sessions"]:
+        for turn in session:
+            turn.setdefault("has_answer", None)
+    found, expected = open_records(tmp_path, padded), LongMemEvalDataset(write(tmp_path / "plain.json", plain))
+    assert found.gold("q1") == expected.gold("q1")
+    assert list(found.haystacks()) == list(expected.haystacks())
+    assert list(found.records()) == list(expected.records())
+    assert list(found.user_side_records(["q1"])) == list(expected.user_side_records(["q1"]))
+    assert found.content_sha256 == expected.content_sha256
+    for session in padded["haystack_sessions"]:
+        for turn in session:
+            turn["has_answer"] = None
+    unlabelled = open_records(tmp_path, padded)
+    assert unlabelled.gold("q1").evidence_turns == ()
+    assert not unlabelled.carries_labels("q1")
+
+
+def test_a_label_that_grading_refuses_is_refused_with_the_haystack(tmp_path: Path) -> None:
+    record = make_record()
+    record["haystack_sessions"][1][1]["has_answer"] = "true"
+    with pytest.raises(DataError, match=r"haystack_sessions\[1\]\[1\].has_answer.*without quotes"):
+        open_records(tmp_path, record).haystack("q1")
+
+
 def test_a_record_that_is_no_object(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"Expected object, got str.*record 2"):
         open_records(tmp_path, make_record(), "text")
