@@ -155,9 +155,8 @@ def _written(records: Sequence[Mapping[str, Any]], name: str, data_dir: Path) ->
     try:
         data = msgspec.json.format(msgspec.json.encode(list(records), enc_hook=_plain), indent=1)
     except (TypeError, ValueError) as error:
-        raise HarnessError(
-            f"The records cannot be written as JSON: {error}", fix="Give whole texts, numbers, lists; dates as text"
-        ) from error
+        fix = "Give whole texts, numbers and lists, and dates as text"
+        raise HarnessError(f"The records cannot be written as JSON: {error}", fix=fix) from error
     path = data_dir / _RECORDS / f"{name}-{sha256_bytes(data)[:8]}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,11 +164,11 @@ def _written(records: Sequence[Mapping[str, Any]], name: str, data_dir: Path) ->
     return path
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     """Return a number or an array of NumPy, as rows of data frames have them, as JSON has it."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise NotImplementedError
+    if callable(tolist := getattr(value, "tolist", None)):
+        return tolist()
+    raise TypeError(f"JSON has no {type(value).__name__}")
 
 
 def as_data(source: Data | Dataset | str | Path) -> Data:

@@ -200,7 +200,8 @@ def key(place: Path) -> Path:
 
 
 def test_every_other_verb_takes_them(place: Path, key: Path, command: Command) -> None:
-    assert compare("hybrid", "bm25", "oracle").to_pandas()["run"].tolist() == ["hybrid", "bm25", "oracle"]
+    rows = compare("hybrid", "bm25", "oracle").to_pandas().to_dict("records")
+    assert [row["run"] for row in rows] == ["hybrid", "bm25", "oracle"]
     for line in (
         "compare hybrid bm25 --questions",
         "compare hybrid bm25 oracle --json",
