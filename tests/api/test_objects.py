@@ -130,6 +130,8 @@ def test_fixtures_in_a_folder_that_is_read_only_are_run_from(
     assert lme.run(data, "hybrid", MODEL).evaluate(OFFLINE).score is not None
     lme.inspect(data, "q0", "bm25")
     lme.retrieve(data, "hybrid")
+    with pytest.raises(HarnessError, match="is read-only, and 4 of 4 haystacks are not prepared"):
+        lme.prepare(data, "engram-lean")
     assert tree(folder / "prepared-data") == before
     assert (folder / "results" / ".cache").is_dir()
 

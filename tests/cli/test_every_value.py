@@ -23,6 +23,8 @@ from tests.made_once import made_once
 from tests.server import ModelServer
 from tests.view.client import visitor
 
+pytestmark = pytest.mark.slow
+
 FILE = "every.json"
 RECORDS = {record["question_id"]: record for record in every_value()}
 RIGHT = {
@@ -166,8 +168,23 @@ def test_pages_show_the_values_of_the_data(place: Path) -> None:
         assert not seen.harmful
         assert _read(record["question"]) in shown
         assert _read(RIGHT[name]) in shown
-    listed = client.get("/data/questions", params={"run": ["hybrid", "bm25"]})
-    assert listed.status_code == 200
+    runs = {"run": ["hybrid", "bm25"]}
+    for path, more in {
+        "/runs": {},
+        "/compare": runs,
+        "/questions": runs,
+        "/data/questions": runs,
+        "/data/search": runs | {"find": "bike"},
+        "/labels": runs,
+        "/explore": {"q": "zero", "run": "hybrid"},
+    }.items():
+        answered = client.get(path, params=more)
+        assert answered.status_code == 200, (path, answered.text[-300:])
+        if answered.headers["content-type"] == "application/json":
+            continue
+        seen = _Seen()
+        seen.feed(answered.text)
+        assert seen.harmful == [], path
 
 
 def test_a_judge_is_asked_about_the_values_of_the_data(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +219,10 @@ def key(place: Path) -> Path:
 def test_every_other_verb_takes_them(place: Path, key: Path, command: Command) -> None:
     rows = compare("hybrid", "bm25", "oracle").to_pandas().to_dict("records")
     assert [row["run"] for row in rows] == ["hybrid", "bm25", "oracle"]
+    grid = {"name": "grid", "dataset": FILE, "memories": ["bm25", "last-k"], "models": ["offline/extractive"]}
+    Path("sweep.yaml").write_text(json.dumps(grid | {"judges": ["offline/lexical"]}))
     for line in (
+        "export hybrid --format official --output official",
         "compare hybrid bm25 --questions",
         "compare hybrid bm25 oracle --json",
         "runs --json",
@@ -218,6 +238,12 @@ def test_every_other_verb_takes_them(place: Path, key: Path, command: Command) -
         f"judge check offline/lexical -d {FILE} --json",
         "probe -m bm25 --lives 1 --sessions 10 --json",
         "claims list --json",
+        f"run -d {FILE} -m bm25 --model offline/extractive --run-id half --shard 1/2",
+        f"run -d {FILE} -m bm25 --model offline/extractive --run-id half --shard 2/2",
+        "merge 'half*' --run-id whole --json",
+        "verify whole --json",
+        "evaluate --hypotheses official/hybrid.jsonl -d every.json --judge offline/lexical --json",
+        "sweep sweep.yaml --json",
     ):
         done = command(line)
         assert done.code == 0, (line, done.stderr)
