@@ -119,7 +119,7 @@ def json_in(path: Path, data: bytes | mmap.mmap) -> memoryview:
 def malformed(path: Path, size: int, error: Exception) -> DataError:
     """Return the error for a file of `size` bytes that cannot be split into records."""
     message = str(error)
-    if foreign := _foreign_form(path):
+    if foreign := foreign_form(path):
         what, fix = f"The dataset file is {foreign[0]}", foreign[1]
     elif half := re.search(r"(?:hex escape|surrogate).*", message):
         what = f"A text of the dataset file holds half a character, a surrogate alone: {half[0]}"
@@ -155,7 +155,7 @@ _FORMS = {
 """What a file is that begins with these bytes, and what to do about it."""
 
 
-def _foreign_form(path: Path) -> tuple[str, str] | None:
+def foreign_form(path: Path) -> tuple[str, str] | None:
     """Return what a file is that is no JSON array, and what to do about it; None if that is not known."""
     data = map_file(path)
     head = data[:64].lstrip()

@@ -26,12 +26,12 @@ from longmemeval.benchmarks.catalogue import (
     folder_missing,
     folder_state,
 )
-from longmemeval.benchmarks.data_files import end_of_value
+from longmemeval.benchmarks.data_files import end_of_value, foreign_form
 from longmemeval.benchmarks.repository import changed_files
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.core.files import sha256_file
 from longmemeval.core.remote.places import anchored
-from longmemeval.core.tables.parquet import MAGIC, is_parquet, parquet_keys
+from longmemeval.core.tables.parquet import MAGIC, parquet_keys
 from longmemeval.core.text.figures import count_of
 from longmemeval.core.text.words import is_foreign
 from longmemeval.dataset import Dataset
@@ -115,7 +115,8 @@ def _claimant(path: Path) -> Benchmark:
 
 
 def _unknown_shape(sniffed: Sniffed) -> DataError:
-    kind = "The folder" if sniffed.is_folder else "The Parquet file" if is_parquet(sniffed.path) else "The file"
+    form = None if sniffed.is_folder else foreign_form(sniffed.path)
+    kind = "The folder" if sniffed.is_folder else f"The file ({form[0]})" if form else "The file"
     keys = f": the keys of its first record are {sorted(sniffed.keys)[:12]}" if sniffed.keys else ""
     known = "; ".join(f"{spec.title}: {spec.shape}" for spec in benchmarks() if spec.shape)
     return DataError(

@@ -16,12 +16,6 @@ MAGIC = b"PAR1"
 """The first bytes of every Parquet file."""
 
 
-def is_parquet(path: Path) -> bool:
-    """Return whether a file begins as a Parquet file does."""
-    with path.open("rb") as handle:
-        return handle.read(len(MAGIC)) == MAGIC
-
-
 def parquet_keys(path: Path) -> frozenset[str]:
     """Return the names of a file's columns; raise the errors of `parquet_rows`."""
     return frozenset(_read(path).schema.names)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from longmemeval.benchmarks.catalogue import units_of
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES, LongMemEvalDataset, Record, parse_date
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.spec import Sniffed
 from longmemeval.core.text.quantities import official_date
 from longmemeval.dataset import Dataset
@@ -199,6 +200,17 @@ def test_files_that_are_no_array_of_records(tmp_path: Path, content: bytes, expe
     with pytest.raises(DataError, match=expected) as caught:
         LongMemEvalDataset(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_parquet_file_without_a_benchmark_is_called_one(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"question": ["a"]}), tmp_path / "data.json")
+    with pytest.raises(DataError, match=r"a Parquet file.*keys of its first record are \['question'\]"):
+        load_dataset(tmp_path / "data.json")
+    parquet.write_table(pyarrow.table({key: ["a"] for key in make_record()}), tmp_path / "data.json")
+    with pytest.raises(DataError, match=r"is a Parquet file .*Convert it"):
+        load_dataset(tmp_path / "data.json")
 
 
 def test_text_that_is_not_unicode(tmp_path: Path) -> None:
