@@ -7,10 +7,12 @@ from math import ceil
 from operator import add, sub
 from typing import Any, Literal, Protocol
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType, field, json
 from msgspec.structs import astuple
 
 Role = Literal["user", "assistant"]
+RightAnswer = str | int | float | bool | list[Any] | dict[str, Any]
+"""A right answer: any JSON value but null, since that is not one."""
 
 
 class Turn(Struct, frozen=True, gc=False):
@@ -62,7 +64,7 @@ class Gold(Struct, frozen=True):
 
     question_id: str
     question_type: str
-    answer: str | int
+    answer: RightAnswer
     evidence_sessions: tuple[str, ...]
     evidence_turns: tuple[str, ...]
     """Message ids (`session_id:index`) of the turns labelled as evidence."""
@@ -75,6 +77,11 @@ class Gold(Struct, frozen=True):
     """Evidence messages word for word, if the data labels evidence by its text."""
     facets: dict[str, int] = {}
     """Properties the benchmark groups its questions by besides the type, such as the number of evidence messages."""
+
+    @property
+    def answer_text(self) -> str:
+        """The right answer as people and tables see it: a text as it is, anything else as JSON."""
+        return self.answer if isinstance(self.answer, str) else json.encode(self.answer).decode()
 
 
 class Message(Struct, frozen=True, gc=False, rename={"message_id": "id"}):

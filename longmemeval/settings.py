@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from longmemeval.core.arguments import checked
+from longmemeval.core.files import is_read_only
 from longmemeval.core.remote.places import PlaceError, anchored, cache_bytes, local_place, remote_of
 from longmemeval.errors import HarnessError
 
@@ -57,8 +58,9 @@ class Folders(BaseModel):
 
     @property
     def cache_dir(self) -> Path:
-        """Hidden folder next to the fixtures that caches embeddings and model replies."""
-        return self.prepared_dir / ".cache"
+        """Hidden folder that caches embeddings and model replies: next to the fixtures, or to the runs if read-only."""
+        beside = self.prepared_dir / ".cache"
+        return self.results_dir / ".cache" if is_read_only(beside) or is_read_only(self.prepared_dir) else beside
 
     @property
     def has_cache(self) -> bool:

@@ -153,14 +153,22 @@ def _written(records: Sequence[Mapping[str, Any]], name: str, data_dir: Path) ->
     if not _NAME.fullmatch(name):
         raise HarnessError(f"load_dataset(name='{name}') cannot be the name of a file", fix="Use letters and digits")
     try:
-        data = msgspec.json.format(msgspec.json.encode(list(records)), indent=1)
+        data = msgspec.json.format(msgspec.json.encode(list(records), enc_hook=_plain), indent=1)
     except (TypeError, ValueError) as error:
-        raise HarnessError(f"The records cannot be written as JSON: {error}", fix="Give dates as text") from error
+        fix = "Give whole texts, numbers and lists, and dates as text"
+        raise HarnessError(f"The records cannot be written as JSON: {error}", fix=fix) from error
     path = data_dir / _RECORDS / f"{name}-{sha256_bytes(data)[:8]}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
     return path
+
+
+def _plain(value: object) -> object:
+    """Return a number or an array of NumPy, as rows of data frames have them, as JSON has it."""
+    if callable(tolist := getattr(value, "tolist", None)):
+        return tolist()
+    raise TypeError(f"JSON has no {type(value).__name__}")
 
 
 def as_data(source: Data | Dataset | str | Path) -> Data:

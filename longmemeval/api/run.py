@@ -18,8 +18,9 @@ from longmemeval.core.tables.showing import Showing
 from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs import SPENDING, limit_beside
+from longmemeval.llm.costs import SPENDING, Account, limit_beside
 from longmemeval.llm.options import SpendingLimit
+from longmemeval.llm.registry import load_chat_model
 from longmemeval.pipeline.evaluate.evaluate import evaluate as grade
 from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions
 from longmemeval.pipeline.prepare.prepare import prepare
@@ -253,10 +254,14 @@ def run(
         warnings.warn(what, stacklevel=2)
     making = prepare_options or PrepareOptions(name=options.prepared)
     options = structs.replace(options, prepared=making.name)
-    run_id = check_run_id(name or _usual_id(chosen, used, model, options, making, place))
+    usual = _usual_id(chosen, used, model, options, making, place)
+    run_id = check_run_id(name or usual)
     run_id = _another(run_id, place) if fresh else run_id
     folder = place.results_dir / run_id
     paid_for = (folder / PREPARED_FOR).absolute()
+    if options.batch is None:  # Refused before preparing is paid for.
+        account = Account(folder / SPENDING, None if max_cost is None else SpendingLimit(max_cost))
+        load_chat_model(model, options.model_options, account=account)
     if max_cost is not None:
         left = limit_beside(SpendingLimit(max_cost), [folder / SPENDING])
         making = making.replaced(spending=left, account_file=paid_for)

@@ -8,17 +8,28 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
+from longmemeval.core.tables.parquet import MAGIC
 from longmemeval.core.text_files import UnreadableError, without_mark
 from longmemeval.errors import DataError, nearest
 
 # Data files: mapped into memory, with errors that name the file, the record and the field.
 
 _LONGEST_ID = 200
+_NotEmpty = Meta(min_length=1)
+Answered = (
+    Annotated[str, Meta(pattern=r"\S")]
+    | int
+    | float
+    | bool
+    | Annotated[list[Any], _NotEmpty]
+    | Annotated[dict[str, Any], _NotEmpty]
+)
+"""The field of a right answer, a `RightAnswer` that is not empty."""
 _T = TypeVar("_T")
 
 
@@ -56,7 +67,12 @@ class Place(NamedTuple):
             return self.fault(field, f"{role[1]} is not a role", "The role of a turn is 'user' or 'assistant'")
         if "matching regex" in problem or "length >= 1" in problem:
             return self.fault(field, "The text is empty or blank")
-        return self.fault(field, problem.replace("`", ""))
+        fix = (
+            "Write true or false, without quotes"
+            if problem.startswith(("Expected `bool`", "Expected `bool | null`"))
+            else ""
+        )
+        return self.fault(field, problem.replace("`", ""), fix)
 
 
 def problem_of_id(identifier: str) -> str:
@@ -103,7 +119,12 @@ def json_in(path: Path, data: bytes | mmap.mmap) -> memoryview:
 def malformed(path: Path, size: int, error: Exception) -> DataError:
     """Return the error for a file of `size` bytes that cannot be split into records."""
     message = str(error)
-    if "truncated" in message:
+    if foreign := foreign_form(path):
+        what, fix = f"The dataset file is {foreign[0]}", foreign[1]
+    elif half := re.search(r"(?:hex escape|surrogate).*", message):
+        what = f"A text of the dataset file holds half a character, a surrogate alone: {half[0]}"
+        fix = r"Delete its escape, such as \ud83d, or repair the text"
+    elif "truncated" in message:
         what, fix = f"The dataset file looks truncated: its JSON ends early, after {size:,} bytes", "Download it again"
     elif isinstance(error, RecursionError):
         what, fix = "The dataset file is nested too deeply to be read", ""
@@ -112,6 +133,40 @@ def malformed(path: Path, size: int, error: Exception) -> DataError:
     else:
         what, fix = f"The dataset file is not JSON: {message.removeprefix('JSON is malformed: ')}", ""
     return DataError(what, where=str(path), fix=fix)
+
+
+_UNPACK = "Decompress it, and name the file that comes out"
+_FORMS = {
+    b"\x1f\x8b": ("compressed (gzip)", _UNPACK),
+    b"PK\x03\x04": ("compressed (zip)", _UNPACK),
+    b"BZh": ("compressed (bzip2)", _UNPACK),
+    b"\xfd7zXZ": ("compressed (xz)", _UNPACK),
+    b"\x28\xb5\x2f\xfd": ("compressed (zstd)", _UNPACK),
+    MAGIC: (
+        "a Parquet file",
+        "Convert it to a JSON array of its rows: pandas.read_parquet(…).to_json(…, orient='records')",
+    ),
+    b"version https://git-lfs": (
+        "a Git LFS pointer, not the data",
+        "Run `git lfs pull` in its repository, or download the file itself",
+    ),
+    b"<": ("a web page, not the data", "Download the file itself, logged in where the site asks for it"),
+}
+"""What a file is that begins with these bytes, and what to do about it."""
+
+
+def foreign_form(path: Path) -> tuple[str, str] | None:
+    """Return what a file is that is no JSON array, and what to do about it; None if that is not known."""
+    data = map_file(path)
+    head = data[:64].lstrip()
+    if known := next((form for begins, form in _FORMS.items() if head.startswith(begins)), None):
+        return known
+    if not head and not data[:].strip():
+        return "empty: it holds only white space", "Download or write it again"
+    end = end_of_value(memoryview(data)) if head.startswith(b"{") else None
+    if end is not None and re.compile(rb"\s*\{").match(data, end):
+        return "JSON Lines, a record a line", "Put the records into one array: `jq -s . FILE > data.json`"
+    return None
 
 
 def unknown_id(path: Path, kind: str, identifier: str, known: Iterable[str]) -> DataError:

@@ -26,7 +26,7 @@ from longmemeval.benchmarks.catalogue import (
     folder_missing,
     folder_state,
 )
-from longmemeval.benchmarks.data_files import end_of_value
+from longmemeval.benchmarks.data_files import end_of_value, foreign_form
 from longmemeval.benchmarks.repository import changed_files
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.core.files import sha256_file
@@ -115,7 +115,8 @@ def _claimant(path: Path) -> Benchmark:
 
 
 def _unknown_shape(sniffed: Sniffed) -> DataError:
-    kind = "The folder" if sniffed.is_folder else "The file"
+    form = None if sniffed.is_folder else foreign_form(sniffed.path)
+    kind = "The folder" if sniffed.is_folder else f"The file ({form[0]})" if form else "The file"
     keys = f": the keys of its first record are {sorted(sniffed.keys)[:12]}" if sniffed.keys else ""
     known = "; ".join(f"{spec.title}: {spec.shape}" for spec in benchmarks() if spec.shape)
     return DataError(

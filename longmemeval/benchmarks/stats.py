@@ -98,7 +98,7 @@ def _count_question(stats: DatasetStats, gold: Gold) -> None:
     stats.questions += 1
     count.total += 1
     count.abstention += gold.abstention
-    stats.integer_answers += isinstance(gold.answer, int)
+    stats.integer_answers += type(gold.answer) is int
     stats.evidence_sessions += len(gold.evidence_sessions)
     stats.evidence_turns += len(gold.evidence_turns)
 

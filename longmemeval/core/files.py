@@ -88,6 +88,11 @@ def safe_name(identifier: str) -> str:
     return name
 
 
+def is_read_only(folder: Path) -> bool:
+    """Return whether a folder exists and cannot be written to."""
+    return folder.is_dir() and not os.access(folder, os.W_OK)
+
+
 def is_broken_link(path: Path) -> bool:
     """Return whether `path` is a symbolic link to a missing target, or to itself."""
     return path.is_symlink() and not path.exists()

@@ -8,6 +8,7 @@ import hashlib
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -105,6 +106,32 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
         with suppress(OSError):
             Path(lock.lock_file).unlink()
         lock.release()
+
+
+_turns: dict[Path, tuple[int, int]] = {}
+"""The process (a forked one inherits the table) and thread that has a journal open, by path."""
+_turn_ends = threading.Condition()
+
+
+@contextmanager
+def _turn(path: Path, *, wait: bool) -> Iterator[None]:
+    """Wait until no other thread of this process has the journal `path` open, and keep others waiting meanwhile.
+
+    Raises:
+        LockedError: waiting could last forever, since this thread has a journal open, and `wait` is false.
+    """
+    place, here = path.absolute(), (os.getpid(), threading.get_ident())
+    with _turn_ends:
+        if not wait and here in _turns.values() and _turns.get(place, (0, 0))[0] == here[0]:
+            raise LockedError
+        _turn_ends.wait_for(lambda: _turns.get(place, (0, 0))[0] != here[0])
+        _turns[place] = here
+    try:
+        yield
+    finally:
+        with _turn_ends:
+            del _turns[place]
+            _turn_ends.notify_all()
 
 
 # The writer of a journal, recorded in its lock file, so that others see how far the work is and whether it runs.
@@ -356,10 +383,11 @@ class Journal(Generic[R]):
         kind: type of a record.
         read: content that this process read before; the file is read again only if it has grown since.
         each: see `StoredJournal`.
-        wait: True to wait until another process that is writing to it is done.
+        wait: True to wait until another process that is writing to it is done. Another thread of this process is
+            always waited for, unless this one has a journal open.
 
     Raises:
-        HarnessError: another process is writing to it, and `wait` is false.
+        HarnessError: another process is writing to it, or this thread is, and `wait` is false.
     """
 
     def __init__(
@@ -375,6 +403,7 @@ class Journal(Generic[R]):
         self.path = path
         with ExitStack() as opened:
             try:
+                opened.enter_context(_turn(path, wait=wait))
                 opened.enter_context(locked(path, wait=wait))
             except LockedError as error:
                 _, writer = writer_of(path)

@@ -88,11 +88,11 @@ def without_mark(data: bytes | mmap) -> memoryview:
     """Return `data` without the byte-order mark of UTF-8; nothing is copied.
 
     Raises:
-        UnreadableError: the mark is that of UTF-16.
+        UnreadableError: the mark is that of UTF-16, or half of the first character is a zero.
     """
     view = memoryview(data)
     start = bytes(view[:3])
-    if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+    if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in start[:2]:
         raise UnreadableError("it is UTF-16: save it as UTF-8")
     return view[3:] if start == BOM_UTF8 else view
 

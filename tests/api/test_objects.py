@@ -1,7 +1,11 @@
 """What Python users hold: data, memories, runs, evaluations and comparisons."""
 
+import asyncio
 import json
+import os
+import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -86,6 +90,60 @@ def test_a_run_is_verified_inspected_and_exported(data: lme.Data, folder: Path) 
     call: Callable[..., object] = lme.verify
     with pytest.raises(HarnessError, match="Did you mean 'run'"):
         call(runn=run)
+
+
+def test_calls_in_several_threads_and_loops_wait_for_each_other(data: lme.Data) -> None:
+    async def both() -> list[lme.Run]:
+        return list(await asyncio.gather(*(lme.arun(data, memory, MODEL) for memory in ("bm25", "last-k"))))
+
+    with ThreadPoolExecutor(4) as threads:
+        same = [threads.submit(lme.run, data, "bm25", MODEL) for _ in range(2)]
+        loops = [threads.submit(asyncio.run, both()) for _ in range(2)]
+        runs = [*(one.result() for one in same), *(run for loop in loops for run in loop.result())]
+    assert [len(run.answers) for run in runs] == [4] * 6
+    assert len({run.id for run in runs}) == 2
+
+
+def test_a_model_that_cannot_be_asked_is_refused_before_anything_is_prepared(
+    data: lme.Data, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for model in ("openai/gpt-4o", "offline/extractiv", "offline/scripted:none.json"):
+        with pytest.raises(HarnessError):
+            lme.run(data, "bm25", model)
+    assert not (folder / "prepared-data").exists()
+    assert not (folder / "results").exists()
+
+
+def test_fixtures_in_a_folder_that_is_read_only_are_run_from(
+    data: lme.Data, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lme.prepare(data, "hybrid", "bm25")
+    shutil.rmtree(folder / "prepared-data" / ".cache")
+    before, access = tree(folder / "prepared-data"), os.access
+
+    def refused(path: str, mode: int) -> bool:
+        # Root, whom no mode of a file keeps from writing, runs tests too.
+        return access(path, mode) and not (mode == os.W_OK and "prepared-data" in Path(path).parts)
+
+    monkeypatch.setattr(os, "access", refused)
+    assert lme.run(data, "hybrid", MODEL).evaluate(OFFLINE).score is not None
+    lme.inspect(data, "q0", "bm25")
+    lme.retrieve(data, "hybrid")
+    with pytest.raises(HarnessError, match="is read-only, and 4 of 4 haystacks are not prepared"):
+        lme.prepare(data, "engram-lean")
+    assert tree(folder / "prepared-data") == before
+    assert (folder / "results" / ".cache").is_dir()
+
+
+def test_rows_of_a_data_frame_are_records() -> None:
+    numpy = pytest.importorskip("numpy")
+    record = colour_record(0) | {"answer": numpy.int64(3)}
+    record["haystack_sessions"] = numpy.array(record["haystack_sessions"], dtype=object)
+    found = lme.load_dataset([record]).dataset
+    assert found.gold("q0").answer == 3
+    with pytest.raises(HarnessError, match="cannot be written as JSON"):
+        lme.load_dataset([record | {"answer": object()}])
 
 
 def test_a_sample_is_the_one_of_the_command_line() -> None:

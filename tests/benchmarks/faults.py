@@ -36,8 +36,8 @@ def setter(**changes: object) -> Change:
 
 
 _LONGMEMEVAL: list[tuple[str, Change, str, str]] = [
-    ("answer is a bool", setter(answer=True), "field answer", "got bool"),
-    ("answer is a float", setter(answer=2.5), "field answer", "got float"),
+    ("answer is an empty list", setter(answer=[]), "field answer", "empty or blank"),
+    ("answer is an empty object", setter(answer={}), "field answer", "empty or blank"),
     ("answer is null", setter(answer=None), "field answer", "got null"),
     ("answer is empty", setter(answer=""), "field answer", "empty or blank"),
     ("question is blank", setter(question="  "), "field question", "empty or blank"),
@@ -60,6 +60,9 @@ _LONGMEMEVAL: list[tuple[str, Change, str, str]] = [
     ("role", turn_changer(1, 1, role="system"), "haystack_sessions[1][1].role", "'system' is not a role"),
     ("content", turn_changer(0, 1, content=3), "haystack_sessions[0][1].content", "got int"),
     ("label", turn_changer(1, 0, has_answer="yes"), "haystack_sessions[1][0].has_answer", "got str"),
+    ("label in quotes", turn_changer(1, 0, has_answer="true"), "haystack_sessions[1][0].has_answer", "without quotes"),
+    ("label is a number", turn_changer(0, 0, has_answer=0), "haystack_sessions[0][0].has_answer", "got int"),
+    ("label is empty", turn_changer(0, 0, has_answer=""), "haystack_sessions[0][0].has_answer", "got str"),
     ("no content", lambda record: record["haystack_sessions"][2][0].pop("content"), "[2][0].content", "is missing"),
     ("session not a list", setter(haystack_sessions=[[], {}, []]), "haystack_sessions[1]", "got object"),
     ("id with a slash", setter(question_id="../../etc"), "field question_id", "begins with a dot"),
@@ -137,14 +140,9 @@ _LOCOMO: list[tuple[str, Change, str, str]] = [
     ("category unknown", within("qa", 2, category=6), "field qa[2].category", "Valid: 1 (multi-hop), 2 (temporal)"),
     ("category is a text", within("qa", 2, category="3"), "field qa[2].category", "got str"),
     ("no answer", within("qa", 1, answer=None), "field qa[1].answer", "needs the field 'answer'"),
-    ("answer is a bool", within("qa", 1, answer=True), "field qa[1].answer", "got bool"),
-    ("answer is a float", within("qa", 1, answer=1.5), "field qa[1].answer", "got float"),
-    (
-        "no trap",
-        within("qa", 4, adversarial_answer=None),
-        "field qa[4].adversarial_answer",
-        "needs the field 'adversarial_answer'",
-    ),
+    ("answer is an empty list", within("qa", 1, answer=[]), "field qa[1].answer", "empty or blank"),
+    ("answer is blank", within("qa", 1, answer=" "), "field qa[1].answer", "empty or blank"),
+    ("trap is a list", within("qa", 4, adversarial_answer=["x"]), "field qa[4].adversarial_answer", "got array"),
 ]
 
 _CONVOMEM: list[tuple[str, Change, str, str]] = [
@@ -259,6 +257,8 @@ FAULTS: dict[str, list[tuple[str, Change, str, str]]] = {
         ("misspelt field", lambda asked: asked.update(anwser="Ana"), "question 2", "anwser"),
         ("no date", setter(date="1 May"), "question 2, date", "'1 May' is not a date"),
         ("evidence elsewhere", setter(evidence=["s0009:0"]), "", "s0009"),
+        ("a word that YAML reads as true", setter(answer=True), "question 2, answer", "Put the value in quotes"),
+        ("an id that YAML reads as a number", setter(id=7), "question 2, id", "Put the value in quotes"),
     ],
     "lives": [
         ("too short", setter(sessions=[5]), "", "5 sessions"),
@@ -277,6 +277,8 @@ CHANGES: dict[str, list[Change]] = {
         turn_changer(1, 1, has_answer=False),
         turn_changer(0, 0, speaker="Ann"),
         setter(answer="oslo"),
+        setter(answer=2.5),
+        setter(answer=["Oslo", {"or": None}]),
         setter(question_date="2023/05/30 (Tue) 23:41"),
         setter(haystack_session_ids=["late", "answer_b", "tie2"]),
     ],
@@ -287,6 +289,7 @@ CHANGES: dict[str, list[Change]] = {
         within("conversation", "session_2", 0, blip_caption="a lake"),
         within("conversation", session_1_date_time="1:57 pm on 8 May, 2023"),
         within("qa", 1, answer="2023"),
+        within("qa", 1, answer=[2023, "or later"]),
         within("qa", 1, category=3),
         within("qa", 0, evidence=["D10:1"]),
         within("qa", 4, adversarial_answer="Ann's"),

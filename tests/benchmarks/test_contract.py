@@ -1,5 +1,6 @@
 """What holds for every benchmark, on a small sample of each; a benchmark without a sample fails."""
 
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -121,12 +122,31 @@ def test_a_fault_is_named_by_file_record_and_field(
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [pytest.param(name, fault[1], id=f"{name}: {fault[0]}") for name, faults in FAULTS.items() for fault in faults],
+)
+def test_what_grading_would_refuse_is_refused_when_haystacks_are_read(
+    name: str, change: Change, tmp_path: Path
+) -> None:
+    """So `prepare` refuses it, before anything is paid."""
+    path = SAMPLES[name].write(tmp_path, change)
+    with pytest.raises(DataError):
+        list(load_dataset(path).haystacks())
+
+
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes | None], str | None]] = {
     "empty": (lambda whole: b"", "file is empty|truncated"),
     "no record": (lambda whole: b"[]", "empty array|no question|no batch|not an object|got `array`"),
     "more behind it": (lambda whole: whole + b" x", "trailing characters"),
-    "UTF-16": (lambda whole: whole.decode().encode("utf-16"), "save it as UTF-8|invalid character"),
-    "no JSON": (lambda whole: b"<html>", "invalid character"),
+    "UTF-16": (lambda whole: whole.decode().encode("utf-16"), "save it as UTF-8"),
+    "no JSON": (lambda whole: b"nothing", "invalid character"),
+    "a web page": (lambda whole: b"\n<!DOCTYPE html>", "is a web page|invalid character"),
+    "gzip": (gzip.compress, r"compressed \(gzip\)|invalid character"),
+    "a pointer": (lambda whole: b"version https://git-lfs.github.com/spec/v1", "Git LFS pointer|invalid character"),
+    "UTF-16 without mark": (lambda whole: whole.decode().encode("utf-16-le"), "save it as UTF-8"),
+    "white space": (lambda whole: b" \n", "empty: it holds only white space|truncated"),
+    "half a character": (lambda whole: whole.replace(b"e", rb"\ud83d"), "a surrogate alone|hex escape|surrogate pair"),
     "another value": (lambda whole: b"3", "not a JSON array|not an object|got `int`"),
     "a fifth": (lambda whole: whole[: len(whole) // 5], "truncated"),
     "half": (lambda whole: whole[: len(whole) // 2], "truncated"),

@@ -1,5 +1,6 @@
 """Whatever a user gets wrong ends with code 2 and one paragraph: what, where, what to do. Nothing is harmed."""
 
+import gzip
 import json
 import shlex
 import shutil
@@ -105,7 +106,10 @@ def other_data() -> None:
 BAD = "prepare --dataset bad.json --memory last-k"
 DATA: dict[str, tuple[Callable[[], object], list[str]]] = {
     "truncated": (bytes_of_bad(lambda data: data[: len(data) // 2]), ["bad.json", "truncated"]),
-    "not JSON": (bytes_of_bad(lambda data: b"<html>" + data), ["bad.json", "not JSON"]),
+    "not JSON": (bytes_of_bad(lambda data: b"nothing" + data), ["bad.json", "not JSON"]),
+    "web page": (bytes_of_bad(lambda data: b"<html>" + data), ["bad.json", "a web page", "Download the file itself"]),
+    "gzip": (bytes_of_bad(gzip.compress), ["bad.json", "compressed (gzip)", "Decompress it"]),
+    "JSON Lines": (bytes_of_bad(lambda data: b'{"a": 1}\n{"a": 2}'), ["bad.json", "JSON Lines"]),
     "no list": (bytes_of_bad(lambda data: b'{"data": 1}'), ["bad.json", "is not in the format of any known benchmark"]),
     "empty file": (bytes_of_bad(lambda data: b""), ["bad.json", "is empty"]),
     "empty list": (bytes_of_bad(lambda data: b"[]"), ["bad.json", "empty array"]),

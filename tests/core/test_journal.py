@@ -6,7 +6,9 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -104,6 +106,41 @@ def test_second_writer_is_refused(tmp_path: Path) -> None:
             Journal(path, Entry)
         journal.append(ONE)
     assert read_journal(written(path, TWO), Entry) == [ONE, TWO]
+
+
+def test_another_thread_of_this_process_waits_for_its_turn(tmp_path: Path) -> None:
+    path, begins = tmp_path / "j.jsonl", threading.Event()
+
+    def second() -> None:
+        begins.set()
+        written(path, TWO)
+
+    with ThreadPoolExecutor(1) as threads:
+        with Journal(path, Entry) as journal:
+            waits = threads.submit(second)
+            begins.wait()
+            journal.append(ONE)
+        waits.result()
+    assert read_journal(path, Entry) == [ONE, TWO]
+
+
+def test_a_thread_with_a_journal_open_is_refused_another_thread_s(tmp_path: Path) -> None:
+    path, is_open, end = tmp_path / "j.jsonl", threading.Event(), threading.Event()
+
+    def first() -> None:
+        with Journal(path, Entry):
+            is_open.set()
+            end.wait()
+
+    with ThreadPoolExecutor(1) as threads:
+        waits = threads.submit(first)
+        is_open.wait()
+        try:
+            with Journal(tmp_path / "mine.jsonl", Entry), pytest.raises(HarnessError, match="Another call in this pro"):
+                Journal(path, Entry)
+        finally:
+            end.set()
+        waits.result()
 
 
 def test_the_other_process_is_named_with_its_command(tmp_path: Path) -> None:

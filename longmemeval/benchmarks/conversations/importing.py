@@ -66,7 +66,7 @@ class _Author(Struct):
 
 class _Content(Struct):
     content_type: str = "text"
-    parts: list[Any] = []
+    parts: list[Any] | None = None
 
 
 class _GptMessage(Struct):
@@ -88,8 +88,8 @@ class _GptConversation(Struct):
 
 class _ClaudeMessage(Struct):
     sender: str
-    text: str = ""
-    content: list[dict[str, Any]] = []
+    text: str | None = None
+    content: list[dict[str, Any]] | None = None
     created_at: str | float | None = None
 
 
@@ -189,12 +189,12 @@ def _text_of(message: _GptMessage) -> str:
     parts = (
         message.content.parts if message.content and message.content.content_type in ("text", "multimodal_text") else []
     )
-    return "\n".join(part for part in parts if isinstance(part, str)).strip()
+    return "\n".join(part for part in parts or [] if isinstance(part, str)).strip()
 
 
 def _claude(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[ExportedMessage]:
     for number, message in enumerate(converted(record, _ClaudeConversation, path, place).chat_messages):
-        text = message.text or _joined(message.content)
+        text = message.text or _joined(message.content or [])
         role = "user" if message.sender == "human" else message.sender
         when = moment(message.created_at, f"{path}, {place}, chat_messages[{number}].created_at")
         yield from _with_text(role, text, when, left_out)
@@ -246,7 +246,7 @@ def _with_text(
 
 
 def _joined(parts: list[dict[str, Any]]) -> str:
-    return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text" and "text" in part)
+    return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text" and part.get("text") is not None)
 
 
 _LONG = 20_000

@@ -143,7 +143,8 @@ def converted(record: object, kind: type[T], path: Path, place: str) -> T:
         return msgspec.convert(record, kind, strict=False)
     except msgspec.ValidationError as error:
         what, _, field = str(error).partition(" - at `$.")
-        raise DataError(f"{what}", where=f"{path}, {place}{', ' if field else ''}{field.rstrip('`')}") from error
+        where = f"{path}, {place}{', ' if field else ''}{field.rstrip('`')}"
+        raise DataError(what, where=where, fix="Put the value in quotes" if "str" in what else "") from error
 
 
 def moment(value: object, where: str) -> datetime | None:

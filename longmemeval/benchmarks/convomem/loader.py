@@ -139,6 +139,8 @@ class ConvoMemDataset:
         if haystack_id not in self._entries:
             raise unknown_id(self.path, "haystack", haystack_id, self._entries)
         case = self._case(self._entries[haystack_id])
+        for where, item in case.items:
+            _own_sessions(case, where, item)  # As `gold` would, so that `prepare` refuses what grading does.
         sessions = (
             Session(session_id, *stand_in_date(index), turns)
             for index, (session_id, turns) in enumerate(zip(case.session_ids, case.sessions(), strict=True))

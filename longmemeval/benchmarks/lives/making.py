@@ -16,6 +16,7 @@ from msgspec import Struct
 from longmemeval.benchmarks.in_memory import InMemoryDataset
 from longmemeval.core.files import write_atomic
 from longmemeval.core.text.quantities import MONTHS, official_date
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import DataError
 from longmemeval.measures.changes import ChangingGold
 from longmemeval.records import Haystack, Question, Session, Turn
@@ -219,8 +220,8 @@ class LivesDataset(InMemoryDataset):
 
 def _read(path: Path) -> LivesFile:
     try:
-        wanted = msgspec.json.decode(path.read_bytes(), type=LivesFile)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        wanted = decode_json(path.read_bytes(), LivesFile)
+    except (OSError, UnreadableError) as error:
         raise DataError(f"The file of lives cannot be read: {error}", where=str(path)) from error
     if wanted.version != VERSION:
         what = f"The lives are of version {wanted.version}, but this version {VERSION} would make other lives"

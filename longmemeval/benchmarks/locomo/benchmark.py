@@ -150,7 +150,7 @@ def _gold_as_asked(gold: Gold, question: Question) -> Gold:
 
     This makes it another task than the official one.
     """
-    if gold.trap is None or question.options:
+    if not gold.abstention or question.options:
         return gold
     return replace(gold, question_type=OPEN_ABSTENTION)
 

@@ -14,9 +14,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from longmemeval.benchmarks.data_files import Place, malformed, problem_of_id
+from longmemeval.benchmarks.data_files import Answered, Place, malformed, problem_of_id
 from longmemeval.core.text.quantities import MONTHS
 from longmemeval.errors import DataError, nearest
+from longmemeval.records import RightAnswer
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """Names of the category numbers: only with these do the counts of the paper's Table 5 match the file."""
@@ -60,16 +61,16 @@ class SessionRecord(Struct, frozen=True):
 
 
 class QuestionRecord(Struct, frozen=True, omit_defaults=True):
-    """One entry of `qa`. Adversarial questions have the trap, and two of them a stray `answer` without meaning."""
+    """One entry of `qa`. Adversarial questions have the trap, except in some copies; two have a stray `answer`."""
 
     question: _Text
     category: int
     evidence: tuple[str, ...]
-    answer: _Text | int | None = None
+    answer: Answered | None = None
     adversarial_answer: _Text | None = None
 
     @property
-    def gold_answer(self) -> str | int:
+    def gold_answer(self) -> RightAnswer:
         """The right answer; only adversarial questions may lack one."""
         return NOT_MENTIONED if self.category == ADVERSARIAL or self.answer is None else self.answer
 
@@ -232,7 +233,5 @@ def _check_question(place: Place, field: str, question: QuestionRecord) -> None:
     if question.category not in CATEGORIES:
         known = ", ".join(f"{number} ({name})" for number, name in CATEGORIES.items())
         raise place.fault(f"{field}.category", f"{question.category} is not a category", f"Valid: {known}")
-    needed = "adversarial_answer" if question.category == ADVERSARIAL else "answer"
-    if getattr(question, needed) is None:
-        what = f"A question of category {question.category} needs the field {needed!r}"
-        raise place.fault(f"{field}.{needed}", what)
+    if question.category != ADVERSARIAL and question.answer is None:
+        raise place.fault(f"{field}.answer", f"A question of category {question.category} needs the field 'answer'")

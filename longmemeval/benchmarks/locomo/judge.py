@@ -46,7 +46,7 @@ from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, CATEGORIES
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.definition import JudgeDefinition
 from longmemeval.judges.offline.rules import RuleJudge, Verdict, rule_judge
-from longmemeval.records import Gold, Question
+from longmemeval.records import Gold, Question, RightAnswer
 
 if TYPE_CHECKING:
     from nltk.stem import PorterStemmer
@@ -90,19 +90,19 @@ def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
 
 
 def category_of(gold: Gold) -> str:
-    """Return the LoCoMo category of a question; one with a trap is adversarial, whichever type its score counts under.
+    """Return the LoCoMo category of a question; adversarial if it is to abstain from, whatever type its score has.
 
     Raises:
         HarnessError: the question's type is not a category of LoCoMo.
     """
-    if gold.trap is not None:
+    if gold.abstention or gold.trap is not None:
         return _ADVERSARIAL
     if gold.question_type not in CATEGORIES.values():
         raise _no_category(gold.question_type, f"question {gold.question_id}")
     return gold.question_type
 
 
-def official_score(category_name: str, gold: str | int, prediction: str) -> float:
+def official_score(category_name: str, gold: RightAnswer, prediction: str) -> float:
     """Return the score of one answer by the rule of its category, between 0 and 1, not rounded.
 
     Args:

@@ -256,9 +256,9 @@ def _count_evidence(quirks: LocomoQuirks, conversation: Conversation) -> None:
 
 
 def _count_questions(quirks: LocomoQuirks, conversation: Conversation) -> None:
-    seen: dict[str, set[tuple[int, str | int]]] = {}
+    seen: dict[str, set[tuple[int, str]]] = {}
     for question in conversation.qa:
-        answer = (question.category, question.gold_answer)
+        answer = (question.category, repr(question.gold_answer))
         earlier = seen.setdefault(question.question, set())
         quirks.repeated_questions += answer in earlier
         quirks.contradicted_questions += bool(earlier) and answer not in earlier

@@ -38,7 +38,7 @@ from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, NOT_MENTION
 from longmemeval.core.files import sha256_bytes, sha256_text
 from longmemeval.core.text_files import decode_json, load_yaml, read_text, reading
 from longmemeval.dataset import Dataset
-from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.errors import DataError, HarnessError, IntegrityError, nearest
 from longmemeval.records import Question
 
 _PLACES = ("history", "question", "question_date")
@@ -247,7 +247,11 @@ def official_questions(
 
 def _official(dataset: Dataset, question: Question, seed: int, wording: Wording) -> Question:
     gold = dataset.gold(question.question_id)
-    if gold.trap is not None:
+    if gold.abstention:
+        if gold.trap is None:
+            what = f"The official protocol offers the trap of question '{question.question_id}', which the data lacks"
+            fix = "Add its field adversarial_answer, leave such questions out, or omit --protocol official"
+            raise DataError(what, where=str(dataset.path), fix=fix)
         options = _shuffled(wording.not_mentioned, gold.trap, f"{seed}:{question.question_id}")
         return replace(question, appended=wording.options.format(*options), options=options)
     return replace(question, appended=wording.date_hint if gold.question_type == "temporal" else "", options=())

@@ -14,7 +14,7 @@ from longmemeval.judges.definition import JudgeDefinition, Prompts
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.records import Gold, Judgement, Question
+from longmemeval.records import Gold, Judgement, Question, RightAnswer
 
 OFFICIAL_MODEL = "gpt-4o-2024-08-06"
 DEFAULT_JUDGE = f"openai/{OFFICIAL_MODEL}"
@@ -71,7 +71,7 @@ def _damaged(what: str, path: Path) -> IntegrityError:
 
 
 def official_prompt(
-    question_type: str, question_id: str, question_text: str, answer: str | int, hypothesis: str
+    question_type: str, question_id: str, question_text: str, answer: RightAnswer, hypothesis: str
 ) -> str:
     """Return the prompt that the official script builds.
 

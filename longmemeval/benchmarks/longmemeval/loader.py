@@ -16,8 +16,17 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
+from msgspec.structs import force_setattr
 
-from longmemeval.benchmarks.data_files import MappedFile, Place, malformed, note_read, problem_of_id, unknown_id
+from longmemeval.benchmarks.data_files import (
+    Answered,
+    MappedFile,
+    Place,
+    malformed,
+    note_read,
+    problem_of_id,
+    unknown_id,
+)
 from longmemeval.core.text.quantities import WEEKDAYS
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
@@ -39,9 +48,13 @@ _T = TypeVar("_T")
 
 
 class LabelledTurn(Turn, frozen=True, gc=False, omit_defaults=True):
-    """A turn with its evidence label; a missing label is the same as `false`."""
+    """A turn with its evidence label; a missing one, and `null`, as files padded by hubs have it, are `false`."""
 
-    has_answer: bool = False
+    has_answer: bool | None = False
+
+    def __post_init__(self) -> None:
+        if self.has_answer is None:
+            force_setattr(self, "has_answer", False)
 
 
 class _UserTurn(LabelledTurn, frozen=True, gc=False, kw_only=True, tag_field="role", tag="user", rename={"role": "."}):
@@ -72,7 +85,7 @@ class _Head(Struct, frozen=True):
     question_type: str
     question: _Text
     question_date: str
-    answer: _Text | int
+    answer: Answered
     answer_session_ids: tuple[_SessionId, ...]
 
 
@@ -100,12 +113,12 @@ class _Id(Struct, frozen=True):
 
 
 class _Label(Struct, frozen=True):
-    has_answer: bool = False
+    has_answer: bool | None = False
 
 
 class _LabelKey(Struct, frozen=True):
     has_answer: bool | None = None
-    """The label; None if the turn does not have the key."""
+    """The label; None if the turn does not have the key, or only null there."""
 
 
 class _History(NamedTuple, Generic[_T]):
@@ -232,8 +245,13 @@ class LongMemEvalDataset:
             yield self.haystack(entry.question_id)
 
     def haystack(self, haystack_id: str) -> Haystack:
-        """Return the haystack of the question `haystack_id`, sessions by date, ties in file order."""
-        history = self._history(self._number(haystack_id, "haystack"), _TURNS)
+        """Return the haystack of the question `haystack_id`, sessions by date, ties in file order.
+
+        Labels are checked, so that `prepare` refuses what grading would, and dropped.
+        """
+        number = self._number(haystack_id, "haystack")
+        self._place(number).decode("haystack_sessions", _LABELS, self._entries[number - 1].haystack_sessions)
+        history = self._history(number, _TURNS)
         sessions = map(Session, history.session_ids, history.dates, history.date_texts, history.sessions)
         return Haystack(haystack_id, tuple(sorted(sessions, key=attrgetter("date"))))
 

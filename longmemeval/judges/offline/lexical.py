@@ -189,7 +189,8 @@ def _values(text: str) -> set[str]:
 
 def _decided(text: str, right: set[str], near: int) -> str:
     """Return the text without pairs of a right value and another of the same unit."""
-    accepted = right | {str(int(value) + step) for value in right if value.isdigit() for step in range(-near, near + 1)}
+    numbers = {int(value) for value in right if value.isdigit() and len(value) < 20}
+    accepted = right | {str(number + step) for number in numbers for step in range(-near, near + 1)}
 
     def kept(match: re.Match[str]) -> str:
         first, second = (match[place].lstrip("$£€") for place in ("first", "second"))

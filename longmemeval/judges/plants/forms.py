@@ -24,6 +24,8 @@ _NAMES = re.compile(rf"{_NAME.pattern}(?: [A-Z][a-z]{{2,}}\b)*")
 _NUMERAL = re.compile(r"\d+(?:,\d{3})+|\d+(?:\.\d+)?")
 _NEAREST = 2
 """Minimum distance of a wrong number from each right one: some judges must forgive being off by one."""
+_LARGEST_EXACT = 2**53
+"""Largest number up to which no two whole numbers are the same float."""
 _ALSO_RIGHT = re.compile(
     r"\s*\((?:or|also|alternatively)\b[^()]*\)"
     r"|(?<=[.;])\s*[^.;]*\b(?:acceptable|accepted|also (?:correct|right|fine|counts?|valid))\b.*",
@@ -184,6 +186,8 @@ def with_other_number(text: str, right: Collection[float], random: Random) -> tu
     right = {*right, *numbers_in(text)}
     if match := _FIGURE.search(text):
         value = int(match[1].replace(",", ""))
+        if value > _LARGEST_EXACT:
+            return None
         spread = max(3, round(0.4 * value))
         others = range(value + _NEAREST, value + _NEAREST + spread)
         rivals = [number for number in right if value < number < others.stop + _NEAREST]

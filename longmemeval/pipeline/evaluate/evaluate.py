@@ -126,6 +126,10 @@ def evaluate_by(
     files, run_questions = answers_to_grade(run_id, options, folders)
     for stored in files.metrics:
         recompute_scores(files, run_questions, stored, grown=True)
+    for judge in judges[1:] if options.batch is None else ():
+        later = chosen_judge(files, run_questions.dataset, options, folders.data_dir, judge)
+        if later.load and unlabelled(files, later.identity):
+            later.load(Outcomes(True))  # Refused before the first judge is paid.
     return [_grade(files, run_questions, structs.replace(options, judge=judge), folders) for judge in judges]
 
 

@@ -124,7 +124,7 @@ def _with_evidence(dataset: Dataset, configuration: MemoryConfiguration, tools: 
 
 def _gold(dataset: Dataset, question: Question) -> GoldAnswer:
     gold = dataset.gold(question.question_id)
-    return GoldAnswer(question.question_id, gold.question_type, str(gold.answer), gold.evidence_sessions)
+    return GoldAnswer(question.question_id, gold.question_type, gold.answer_text, gold.evidence_sessions)
 
 
 class VectorRow(Struct, frozen=True):

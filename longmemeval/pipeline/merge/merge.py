@@ -357,7 +357,7 @@ def merge(
                     run_questions.protocol_note(metrics.judge.official),
                 )
     except LockedError as error:
-        raise HarnessError(f"Another process is merging run '{name}'", fix="Wait for it") from error
+        raise HarnessError(f"Run '{name}' is being merged by another call", fix="Wait for it") from error
     return report
 
 

@@ -104,7 +104,7 @@ def _question_detail(
     return QuestionDetail(
         date=question.date_text,
         asked=question.appended,
-        answer=str(right.answer),
+        answer=right.answer_text,
         unanswerable=right.abstention,
         evidence=listing.evidence(),
         evidence_is_turns=bool(right.evidence_turns),

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -135,13 +134,6 @@ def _gold_column(title: str, value: Callable[[Gold], Value], meaning: str, form:
     return FrameColumn(title, lambda row: value(row.gold) if row.gold else None, form=form, meaning=meaning)
 
 
-def gold_text(answer: object) -> str | None:
-    """Return a right answer as text, so that its column has one type: a string as it is, anything else as JSON text."""
-    if answer is None or isinstance(answer, str):
-        return answer
-    return msgspec.json.encode(answer).decode()
-
-
 def _cost(answer: Answer) -> float | None:
     return None if answer.usage.unpriced_calls else answer.usage.cost_usd
 
@@ -158,7 +150,7 @@ _TYPE = (
     FrameColumn("ability", lambda row: row.ability, meaning="Type in the vocabulary that all benchmarks share"),
 )
 _GOLD = (
-    _gold_column("gold", lambda gold: gold_text(gold.answer), "The right answer; JSON text if it is not a string"),
+    _gold_column("gold", lambda gold: gold.answer_text, "The right answer; JSON text if it is not a string"),
     _gold_column("unanswerable", lambda gold: gold.abstention, "True if declining is the right answer", "truth"),
 )
 _ANSWERED = (

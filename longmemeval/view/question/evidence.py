@@ -42,4 +42,4 @@ class Evidence(Struct, frozen=True):
 def evidence_of(asked: RunQuestions, question_id: str) -> Evidence:
     """Return the evidence of a question."""
     right = asked.gold(question_id)
-    return Evidence(frozenset(right.evidence_turns), frozenset(right.evidence_sessions), str(right.answer))
+    return Evidence(frozenset(right.evidence_turns), frozenset(right.evidence_sessions), right.answer_text)

@@ -151,6 +151,19 @@ def test_a_fault_is_named_by_record_and_field(
     assert said.strip("` ") in str(caught.value)
 
 
+def test_null_where_an_export_has_text_is_no_text(tmp_path: Path) -> None:
+    part = [{"type": "text", "text": None}, {"type": "text", "text": "Green"}]
+    claude = {"sender": "human", "text": None, "content": part, "created_at": "2026-01-01"}
+    silent = {"sender": "human", "text": None, "content": None, "created_at": "2026-01-01"}
+    sent = {"role": "user", "content": part, "date": "2026-01-01"}
+    no_parts = {"author": {"role": "user"}, "content": {"content_type": "text", "parts": None}}
+    mapping = {"a": {"message": no_parts, "parent": None}}
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps([{"chat_messages": [claude, silent]}, {"messages": [sent]}, {"mapping": mapping}]))
+    export = read_export(path)
+    assert [[message.text for message in conversation] for conversation in export.conversations] == [["Green"]] * 2
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

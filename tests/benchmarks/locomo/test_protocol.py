@@ -6,10 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
 from longmemeval.benchmarks.locomo.judge import grade
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo.protocol import OURS, Wording, official_questions
+from longmemeval.errors import DataError
 from longmemeval.records import Question
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write
@@ -70,6 +72,19 @@ def test_the_words_of_a_file_take_the_place_of_ours(dataset: LocomoDataset) -> N
     ours = official_questions(dataset, plain, seed=0)[4]
     assert questions[4].options == tuple("It is not mentioned" if one == NOT_MENTIONED else one for one in ours.options)
     assert questions[4].appended == "(a) {} or (b) {}!".format(*questions[4].options)
+
+
+def test_a_trap_is_needed_by_the_official_protocol_alone(tmp_path: Path) -> None:
+    qa = [{"question": "Whose?", "evidence": [], "category": 5}]
+    dataset = LocomoDataset(write(tmp_path / "data.json", make_conversation(qa=qa)))
+    (asked,) = dataset.questions()
+    gold = dataset.gold(asked.question_id)
+    assert (gold.abstention, gold.trap) == (True, None)
+    open_gold = LOCOMO.gold_as_asked(gold, asked) if LOCOMO.gold_as_asked else gold
+    assert open_gold.question_type == "open abstention"
+    assert grade(asked, open_gold, "That is not mentioned.").score == 1
+    with pytest.raises(DataError, match=r"which the data lacks .*data\.json"):
+        official_questions(dataset, [asked], seed=0)
 
 
 def test_braces_in_a_trap_stay(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from longmemeval.benchmarks.catalogue import units_of
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES, LongMemEvalDataset, Record, parse_date
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.spec import Sniffed
 from longmemeval.core.text.quantities import official_date
 from longmemeval.dataset import Dataset
@@ -133,7 +134,34 @@ def test_a_wrong_weekday_is_no_fault(tmp_path: Path) -> None:
 
 def test_a_fault_names_the_question(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="question 'q7'"):
-        open_records(tmp_path, make_record(), make_record("q7", answer=1.5))
+        open_records(tmp_path, make_record(), make_record("q7", answer=[]))
+
+
+def test_a_label_of_null_is_as_none_and_false_in_every_reading(tmp_path: Path) -> None:
+    """Hubs pad the turns of a file to equal keys."""
+    padded, plain = make_record(), make_record()
+    for session in padded["haystack_sessions"]:
+        for turn in session:
+            turn.setdefault("has_answer", None)
+    found, expected = open_records(tmp_path, padded), LongMemEvalDataset(write(tmp_path / "plain.json", plain))
+    assert found.gold("q1") == expected.gold("q1")
+    assert list(found.haystacks()) == list(expected.haystacks())
+    assert list(found.records()) == list(expected.records())
+    assert list(found.user_side_records(["q1"])) == list(expected.user_side_records(["q1"]))
+    assert found.content_sha256 == expected.content_sha256
+    for session in padded["haystack_sessions"]:
+        for turn in session:
+            turn["has_answer"] = None
+    unlabelled = open_records(tmp_path, padded)
+    assert unlabelled.gold("q1").evidence_turns == ()
+    assert not unlabelled.carries_labels("q1")
+
+
+def test_a_label_that_grading_refuses_is_refused_with_the_haystack(tmp_path: Path) -> None:
+    record = make_record()
+    record["haystack_sessions"][1][1]["has_answer"] = "true"
+    with pytest.raises(DataError, match=r"haystack_sessions\[1\]\[1\].has_answer.*without quotes"):
+        open_records(tmp_path, record).haystack("q1")
 
 
 def test_a_record_that_is_no_object(tmp_path: Path) -> None:
@@ -161,7 +189,9 @@ def test_a_bad_haystack_does_not_hide_the_good_ones(tmp_path: Path) -> None:
         (b"\xef\xbb\xbf[]", "empty array"),
         (b"\xef\xbb\xbf[", "truncated"),
         (b'{"question_id": "a"}', "not a JSON array"),
-        (b'{"question_id": "a"}\n{"question_id": "b"}', "not a JSON array"),
+        (b'{"question_id": "a"}\n{"question_id": "b"}', "JSON Lines"),
+        (b'{"question_id": "a"}\n[]', "not a JSON array"),
+        (b"PAR1", "a Parquet file"),
     ],
 )
 def test_files_that_are_no_array_of_records(tmp_path: Path, content: bytes, expected: str) -> None:
@@ -172,13 +202,24 @@ def test_files_that_are_no_array_of_records(tmp_path: Path, content: bytes, expe
     assert str(path) in str(caught.value)
 
 
+def test_a_parquet_file_without_a_benchmark_is_called_one(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"question": ["a"]}), tmp_path / "data.json")
+    with pytest.raises(DataError, match=r"a Parquet file.*keys of its first record are \['question'\]"):
+        load_dataset(tmp_path / "data.json")
+    parquet.write_table(pyarrow.table({key: ["a"] for key in make_record()}), tmp_path / "data.json")
+    with pytest.raises(DataError, match=r"is a Parquet file .*Convert it"):
+        load_dataset(tmp_path / "data.json")
+
+
 def test_text_that_is_not_unicode(tmp_path: Path) -> None:
     path = write(tmp_path / "data.json", make_record("a"), make_record("b"))
     path.write_bytes(path.read_bytes().replace(b"Where do you live?", b"Where do you \xff?"))
     with pytest.raises(DataError, match=r"record 1 .*field haystack_sessions"):
         next(LongMemEvalDataset(path).haystacks())
     path.write_bytes(path.read_bytes().replace(b"Where do I live?", b"Where \\ud800?"))
-    with pytest.raises(DataError, match=r"not JSON: .*escape"):
+    with pytest.raises(DataError, match=r"half a character.*escape"):
         LongMemEvalDataset(path)
 
 

@@ -10,11 +10,11 @@ from msgspec import structs
 
 from longmemeval.benchmarks.locomo.judge import LOCOMO_F1, MEM0_F1
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.errors import HarnessError
+from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate, evaluate_by
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.formats.hypotheses import adopt_hypotheses, export_official
 from longmemeval.results.graded.graded_run import Evaluation
@@ -163,6 +163,16 @@ def test_two_judges_in_one_command_and_how_they_agree(folders: Folders, server: 
     [pair] = document["agreement"]
     assert pair["agreement"]["overall"] == {"n": 4, "not_evaluated": 0, "agreed": 0.0, "kappa": 0.0}
     assert pair["agreement"]["disputed"] == ["q0", "q1", "q2", "q3"]
+
+
+def test_a_second_judge_that_cannot_be_asked_is_refused_before_the_first_is_paid(
+    folders: Folders, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    with pytest.raises(FatalModelError, match="ANTHROPIC_API_KEY"):
+        evaluate_by([STRICT, "strict@anthropic/claude-3-5-haiku-20241022"], "r", folders=folders)
+    assert server.chat_requests == []
 
 
 def test_every_score_has_one_line_in_the_index(folders: Folders, server: ModelServer) -> None:
