@@ -87,6 +87,24 @@ class ChatReply(Struct, frozen=True):
     asked: Asked | UnsetType = UNSET
     """How it was asked for; absent if exactly as the request says."""
 
+    refusal: str = ""
+    """What the server says about the reply, in place of a text."""
+
+    @property
+    def why_empty(self) -> str:
+        """What an empty reply has in place of a text, in words; empty if nothing."""
+        if self.refusal:
+            return f"the server said: {' '.join(self.refusal.split())[:300]}"
+        if self.reasoning:
+            return "it has reasoning alone"
+        return "" if self.finish_reason else "it has no choices"
+
+    @property
+    def ending(self) -> str:
+        """The finish reason, for messages; of an empty reply also what it has in place of a text."""
+        said = f"; {self.why_empty}" if self.is_empty and self.why_empty else ""
+        return f"finish reason: {self.finish_reason or 'unknown'}{said}"
+
     @property
     def is_starved(self) -> bool:
         """True if it is empty because the limit was spent before the first visible word."""

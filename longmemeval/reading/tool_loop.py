@@ -16,6 +16,7 @@ from longmemeval.core.event_loop import in_thread
 from longmemeval.core.text.figures import count_of
 from longmemeval.core.text.words import content_words
 from longmemeval.errors import ContextOverflowError, EmptyReplyError, ModelError, RecallError, nearest
+from longmemeval.llm.finish_reasons import is_whole
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ToolCall
 from longmemeval.llm.thoughts import reasoning_in
 from longmemeval.llm.tokens import TokenCounter
@@ -189,8 +190,17 @@ def empty_reply(reply: ChatReply, finish_reason: str) -> EmptyReplyError:
     tries = f"{reply.attempts} attempts" if reply.attempts > 1 else "1 attempt"
     spent = "Begin a new run with a higher --max-tokens: the model used them up, in reasoning perhaps, before answering"
     return EmptyReplyError(
-        f"The reply is empty (finish reason: {finish_reason}; {tries})",
+        f"The reply is empty ({reply.ending}; {tries})",
         fix=spent if finish_reason == "length" else "",
+    )
+
+
+def broken_steps(replies: Sequence[ChatReply]) -> tuple[str, ...]:
+    """Return a note on replies before the answer that broke off; none if all are whole."""
+    early = Counter(reply.finish_reason for reply in replies[:-1] if not is_whole(reply.finish_reason))
+    return tuple(
+        f"{count_of(number, 'reply', 'replies')} before the answer broke off ({reason})"
+        for reason, number in early.items()
     )
 
 
@@ -299,7 +309,7 @@ class ToolLoop:
             finish_reason=finish_reason,
             served_model=replies[-1].served_model if replies else "",
             error=str(failure) if failure else "",
-            notes=(*recall.notes, *talk.notes, *redacted),
+            notes=(*recall.notes, *talk.notes, *broken_steps(replies), *redacted),
             dropped=0,
             recall_ms=recall.milliseconds + talk.tool_ms,
             latency_ms=sum_latencies(reply.latency_ms for reply in replies),

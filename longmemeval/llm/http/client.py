@@ -30,8 +30,9 @@ from longmemeval.records import Asked, Usage, sum_latencies
 
 # One call to a model: its turn, its account entry, and attempts until it is answered.
 
-_ATTEMPTS_WITH_REASON = {"length": 1, "content_filter": 2}
-"""Attempts at empty replies with a finish reason that the same request usually gets again, at full cost each time."""
+_ATTEMPTS_IF_EMPTY = {"length": 1, "": 3, "stop": 1000}
+"""Attempts at empty replies by finish reason. With any other, or if the server says why, the same request usually gets
+the same again, at full cost each time: it is made twice."""
 
 
 class Answered(Protocol):
@@ -50,6 +51,11 @@ class Answered(Protocol):
     @property
     def is_empty(self) -> bool:
         """True if it has no content."""
+        ...
+
+    @property
+    def why_empty(self) -> str:
+        """What the server says or sends in place of content; empty if nothing."""
         ...
 
 
@@ -192,7 +198,8 @@ class _Call:
 
 def is_worth_another(reply: Answered, attempts: int) -> bool:
     """Return whether a reply is empty and another attempt may get one that is not."""
-    return reply.is_empty and attempts < _ATTEMPTS_WITH_REASON.get(reply.finish_reason, attempts + 1)
+    most = _ATTEMPTS_IF_EMPTY.get(reply.finish_reason, 2)
+    return reply.is_empty and attempts < (min(most, 2) if reply.why_empty and reply.finish_reason else most)
 
 
 _HALF_SIGN = re.compile("[\ud800-\udfff]")
@@ -215,6 +222,8 @@ class _Message(Struct, frozen=True):
     """Reasoning as DeepSeek, vLLM, llama.cpp and LiteLLM name it."""
     reasoning: Any = None
     """The same as OpenRouter, Ollama and newer servers of vLLM name it."""
+    refusal: Any = None
+    """What is said in place of a text."""
 
 
 class _Choice(Struct, frozen=True):
@@ -443,8 +452,10 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
     text, reasoning = split_thoughts(whole, given)
     details = tokens.completion_tokens_details
     reasoned = max(details.reasoning_tokens or 0, 0) if details else 0
+    refusal = message.refusal if isinstance(message.refusal, str) else ""
     return ChatReply(
         text=text,
+        refusal=_HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", without_secrets(refusal)),
         reasoning=reasoning,
         redacted=(whole, given) != (content, thoughts),
         asked=Asked(reasoning_tokens=reasoned) if reasoned else UNSET,

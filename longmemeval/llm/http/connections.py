@@ -31,6 +31,8 @@ class Wire:
         """Time at which the first request was handed to a connection."""
         self.replied: float | None = None
         """Time at which the last byte of the last reply was read."""
+        self.body: Callable[[], bytes] = bytes
+        """Returns the last reply as the server sent it; empty if the way to the model reads it itself."""
 
 
 _watched: ContextVar[Wire | None] = ContextVar("wire", default=None)

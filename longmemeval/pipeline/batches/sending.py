@@ -22,6 +22,7 @@ from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessErro
 from longmemeval.llm.costs import Account, batch_price
 from longmemeval.llm.http.batch_endpoint import BatchEndpoint, BatchLine, BatchStatus, refusal
 from longmemeval.llm.http.client import Completion, reply_of
+from longmemeval.llm.http.openai_protocol import BrokenReplyError, MisshapenReplyError, RefusedCall, in_form, words_of
 from longmemeval.llm.protocol import ChatReply
 
 # Record batches before and after each step, so that any process can continue them.
@@ -371,7 +372,12 @@ class Sender:
     def _result(self, line: BatchLine) -> Result:
         if line.body is None:
             return Result(line.custom_id, status=line.status, said=line.error_body)
-        completion = convert(line.body, Completion)
+        try:
+            completion = convert(in_form(line.body, msgspec.json.encode(line.body)), Completion, strict=False)
+        except (BrokenReplyError, MisshapenReplyError) as error:
+            return Result(line.custom_id, said={"message": str(error)})
+        except RefusedCall as error:
+            return Result(line.custom_id, status=error.status_code or 422, said={"message": words_of(line.body)})
         usage = line.body.get("usage") or {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
         cost = batch_price(self._endpoint.spec, usage)
         reply = reply_of(completion, cost.dollars if cost else None, self._endpoint.provider)
