@@ -30,9 +30,9 @@ from longmemeval.records import Asked, Usage, sum_latencies
 
 # One call to a model: its turn, its account entry, and attempts until it is answered.
 
-_ATTEMPTS_IF_EMPTY = {"length": 1, "": 3, "stop": 1000}
-"""Attempts at empty replies by finish reason. With any other, or if the server says why, the same request usually gets
-the same again, at full cost each time: it is made twice."""
+_ATTEMPTS_IF_EMPTY = {"length": 1, "": 3}
+"""Attempts at empty replies by finish reason, 2 for any other: the same request usually gets the same again, at full
+cost each time. One that just stops, for no reason that is said, is tried again like a failure."""
 
 
 class Answered(Protocol):
@@ -198,8 +198,9 @@ class _Call:
 
 def is_worth_another(reply: Answered, attempts: int) -> bool:
     """Return whether a reply is empty and another attempt may get one that is not."""
-    most = _ATTEMPTS_IF_EMPTY.get(reply.finish_reason, 2)
-    return reply.is_empty and attempts < (min(most, 2) if reply.why_empty and reply.finish_reason else most)
+    if reply.finish_reason == "stop" and not reply.why_empty:
+        return reply.is_empty
+    return reply.is_empty and attempts < _ATTEMPTS_IF_EMPTY.get(reply.finish_reason, 2)
 
 
 _HALF_SIGN = re.compile("[\ud800-\udfff]")
@@ -460,7 +461,7 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
         redacted=(whole, given) != (content, thoughts),
         asked=Asked(reasoning_tokens=reasoned) if reasoned else UNSET,
         tool_calls=tuple(_tool_call(number, call) for number, call in enumerate(message.tool_calls or ())),
-        finish_reason=choice.finish_reason or "",
+        finish_reason=without_secrets(choice.finish_reason or "")[:100],
         usage=Usage.of_call(tokens.prompt_tokens or 0, tokens.completion_tokens or 0, cost),
         # LiteLLM puts the provider before the name the server sent, for all but `openai`.
         served_model=served if provider == "openai" else served.removeprefix(f"{provider}/"),

@@ -134,7 +134,7 @@ class ForwardedModel:
         return Forwarded(
             document=Raw(clean.encode()),
             usage=Usage.of_call(prompt, completion, cost),
-            finish_reason=finish,
+            finish_reason=without_secrets(finish)[:100],
             is_empty=not text.strip(),
             served_model=without_secrets(str(document.get("model") or "")),
         )
