@@ -9,7 +9,6 @@ from msgspec import UNSET
 
 from longmemeval.core.files import sha256_text
 from longmemeval.errors import ModelError
-from longmemeval.llm.finish_reasons import is_whole
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.thoughts import reasoning_in
@@ -76,7 +75,7 @@ async def ask(
         latency_ms=reply.latency_ms,
         shown_reasoning=reasoning_in([reply]),
         asked=reply.asked,
-        cut=UNSET if is_whole(reply.finish_reason) else reply.finish_reason,
+        cut=reply.finish_reason if reply.broke_off else UNSET,
         error=f"The judge's reply {fault} ({reply.ending})" if label is None else "",
     )
 
@@ -92,7 +91,7 @@ _VERDICT = re.compile(
 
 def lacks_verdict(reply: ChatReply) -> bool:
     """Return whether a reply broke off before its verdict."""
-    return not is_whole(reply.finish_reason) and not gives_verdict(reply.text)
+    return bool(reply.broke_off) and not gives_verdict(reply.text)
 
 
 def gives_verdict(cut: str) -> bool:

@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_text
-from longmemeval.llm.finish_reasons import is_whole
-from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
+from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 from longmemeval.records import Usage
 
 TEMPERATURE = 0.0
@@ -86,21 +85,16 @@ async def ask_for_list(
     """
     reply = await model.complete(ChatRequest(tuple(question), max_tokens=max_tokens, temperature=TEMPERATURE))
     try:
-        return ListReply(list_in_reply(reply.text, key, broken_off(reply)), reply.usage)
+        return ListReply(list_in_reply(reply.text, key, reply.broke_off), reply.usage)
     except UnreadableReply as error:
         correction = ChatMessage("user", Template(repair).substitute(error=error))
     messages = (*question, ChatMessage("assistant", reply.text), correction)
     again = await model.complete(ChatRequest(messages, max_tokens=max_tokens, temperature=TEMPERATURE))
     usage = reply.usage + again.usage
     try:
-        return ListReply(list_in_reply(again.text, key, broken_off(again)), usage)
+        return ListReply(list_in_reply(again.text, key, again.broke_off), usage)
     except UnreadableReply as error:
         return ListReply(None, usage, str(error))
-
-
-def broken_off(reply: ChatReply) -> str:
-    """Return how a reply broke off; empty if it is whole."""
-    return "" if is_whole(reply.finish_reason) else reply.ending
 
 
 def recipe_of(model: ChatModel, prompts: Mapping[str, str], max_tokens: int) -> dict[str, Any]:

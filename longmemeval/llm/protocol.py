@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType
 
+from longmemeval.llm.finish_reasons import is_whole
 from longmemeval.records import Asked, Usage
 
 
@@ -104,6 +105,11 @@ class ChatReply(Struct, frozen=True):
         """The finish reason, for messages; of an empty reply also what it has in place of a text."""
         said = f"; {self.why_empty}" if self.is_empty and self.why_empty else ""
         return f"finish reason: {self.finish_reason or 'unknown'}{said}"
+
+    @property
+    def broke_off(self) -> str:
+        """How it broke off, for messages; empty if it is whole."""
+        return "" if is_whole(self.finish_reason) else self.ending
 
     @property
     def is_starved(self) -> bool:

@@ -34,15 +34,14 @@ from longmemeval.reading.prompts import (
 )
 from longmemeval.reading.templates import Template, shipped_template
 from longmemeval.reading.tool_loop import (
-    REDACTED,
     UNKNOWN_REASON,
     Reading,
     ToolLoop,
-    broken_steps,
     empty_reply,
     message_ids_of,
     not_shown,
     note_item,
+    notes_on,
     threads_of,
 )
 from longmemeval.records import Answer, Question, Recall, RecalledItem, asked_of, slowest, sum_latencies, usage_of
@@ -125,11 +124,7 @@ class Reader:
             finish_reason=finish_reason,
             served_model=replies[-1].served_model if replies else "",
             error=str(failure) if failure else "",
-            notes=(
-                *recall.notes,
-                *broken_steps(replies),
-                *((REDACTED,) if any(reply.redacted for reply in replies) else ()),
-            ),
+            notes=recall.notes + notes_on(replies),
             dropped=recall.dropped,
             recall_ms=recall.milliseconds,
             latency_ms=sum_latencies(latencies),

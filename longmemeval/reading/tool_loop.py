@@ -16,7 +16,6 @@ from longmemeval.core.event_loop import in_thread
 from longmemeval.core.text.figures import count_of
 from longmemeval.core.text.words import content_words
 from longmemeval.errors import ContextOverflowError, EmptyReplyError, ModelError, RecallError, nearest
-from longmemeval.llm.finish_reasons import is_whole
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ToolCall
 from longmemeval.llm.thoughts import reasoning_in
 from longmemeval.llm.tokens import TokenCounter
@@ -195,13 +194,11 @@ def empty_reply(reply: ChatReply, finish_reason: str) -> EmptyReplyError:
     )
 
 
-def broken_steps(replies: Sequence[ChatReply]) -> tuple[str, ...]:
-    """Return a note on replies before the answer that broke off; none if all are whole."""
-    early = Counter(reply.finish_reason for reply in replies[:-1] if not is_whole(reply.finish_reason))
-    return tuple(
-        f"{count_of(number, 'reply', 'replies')} before the answer broke off ({reason})"
-        for reason, number in early.items()
-    )
+def notes_on(replies: Sequence[ChatReply]) -> tuple[str, ...]:
+    """Return notes on the replies to one question: those before the answer that broke off, and secrets."""
+    early = Counter(reply.finish_reason for reply in replies[:-1] if reply.broke_off)
+    notes = [f"{count_of(n, 'reply', 'replies')} before the answer broke off ({reason})" for reason, n in early.items()]
+    return (*notes, *((REDACTED,) if any(reply.redacted for reply in replies) else ()))
 
 
 # Message ids and threads of the items of a recall.
@@ -293,7 +290,6 @@ class ToolLoop:
             failure = error
         shown = tuple(talk.read.values())
         replies = talk.replies
-        redacted = (REDACTED,) if any(reply.redacted for reply in replies) else ()
         answer = Answer(
             question_id=question.question_id,
             hypothesis=hypothesis,
@@ -309,7 +305,7 @@ class ToolLoop:
             finish_reason=finish_reason,
             served_model=replies[-1].served_model if replies else "",
             error=str(failure) if failure else "",
-            notes=(*recall.notes, *talk.notes, *broken_steps(replies), *redacted),
+            notes=(*recall.notes, *talk.notes, *notes_on(replies)),
             dropped=0,
             recall_ms=recall.milliseconds + talk.tool_ms,
             latency_ms=sum_latencies(reply.latency_ms for reply in replies),

@@ -23,21 +23,19 @@ from longmemeval.errors import (
     TransientModelError,
     chain,
 )
-from longmemeval.llm.http.openai_protocol import BrokenReplyError, RefusedCall, WebPageError, title_of, words_of
+from longmemeval.llm.http.openai_protocol import OF_A_PAGE, TRANSIENT_STATUS, RefusedCall, title_of, words_of
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 # The consequence of a failed call for the run: try again, give up the question, or stop.
 
-_TRANSIENT_STATUS = frozenset({408, 409, 429})
 _FATAL_FIX = {
     401: "Set the right API key for this provider",
     402: "Top up the account",
     403: "Check that the key may use this model",
     404: "Check the model's name and --api-base",
 }
-_OF_A_PAGE = "A web page answered in place of the model: check --api-base (many servers need /v1), proxy and network"
 _EMPTY_ACCOUNT = frozenset({"insufficient_quota", "billing_not_active", "billing_hard_limit_reached"})
 """Error codes that come with status 429 or 400 although waiting does not help."""
 
@@ -108,14 +106,9 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         have been: a timeout, a lost connection, a 5xx, an unreadable reply.
     """
     where = redact(where)
-    if refused := next((link for link in chain(error) if isinstance(link, FatalModelError)), None):
-        return FatalModelError(refused.what, where=where, fix=refused.fix)
-    if page := next((link for link in chain(error) if isinstance(link, WebPageError)), None):
-        return FatalModelError(f"The server sent a web page: {_message(page)}", where=where, fix=_OF_A_PAGE)
-    if broken := next((link for link in chain(error) if isinstance(link, BrokenReplyError)), None):
-        is_final = 400 <= (broken.status or 0) < 500 and broken.status not in _TRANSIENT_STATUS
-        kind = ModelError if is_final else TransientModelError
-        return kind(f"The server broke off its reply: {_message(broken)}", where=where, may_be_billed=True)
+    if known := next((link for link in chain(error) if isinstance(link, (FatalModelError, ModelError))), None):
+        known.where = where
+        return known
     response = _refused(error)
     status = _status(error, response)
     detail = _details(response)
@@ -123,7 +116,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
     if _EMPTY_ACCOUNT & {str(detail.get("code")), str(detail.get("type"))}:
         return FatalModelError(f"The account is empty: {message}", where=where, fix=_FATAL_FIX[402])
     if status in _FATAL_FIX:
-        fix = _OF_A_PAGE if status != 404 and _title(response) else _FATAL_FIX[status]
+        fix = OF_A_PAGE if status != 404 and _title(response) else _FATAL_FIX[status]
         return FatalModelError(f"The server refused the call, {status}: {message}", where=where, fix=fix)
     if status is None and _caused_by(error, _never_connected()):
         return TransientModelError(f"No connection could be made: {_cause(error)}", where=where, unreachable=True)
@@ -136,7 +129,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         return TransientModelError(reason, where=where, may_be_billed=True)
     if status is None and _caused_by(error, (json.JSONDecodeError, UnicodeDecodeError)):
         return TransientModelError("The server's reply is not JSON", where=where, may_be_billed=True)
-    if status is not None and (status in _TRANSIENT_STATUS or status >= 500):
+    if status is not None and (status in TRANSIENT_STATUS or status >= 500):
         requested = requested_wait(response.headers, message) if response is not None else None
         return TransientModelError(
             f"The server is busy or failed, {status}: {message}",

@@ -16,8 +16,7 @@ from msgspec import Struct, convert
 from longmemeval.core.http import refuse_other_server
 from longmemeval.core.on_demand import without_collector
 from longmemeval.llm.finish_reasons import finish_reason_of, is_whole
-from longmemeval.llm.http.connections import Destination, Wire, current_wire, once, try_connection
-from longmemeval.llm.http.direct import DirectResponse
+from longmemeval.llm.http.connections import Destination, DirectResponse, Wire, current_wire, once, try_connection
 from longmemeval.llm.http.openai_protocol import MisshapenReplyError, check_end, reply_document
 from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.providers import split_spec
@@ -76,7 +75,7 @@ def _raw_reply() -> dict[str, Any]:
     """Return the reply of this attempt as the server sent it; empty if it is not known, or no JSON object.
 
     Raises:
-        WebPageError, RefusedCall, BrokenReplyError: it is a web page, reports an error, or was broken off.
+        FatalModelError, RefusedCall, ModelError: it is a web page, reports an error, or was broken off.
     """
     body = current_wire().body()
     with suppress(ValueError, MisshapenReplyError):

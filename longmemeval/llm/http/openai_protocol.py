@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from longmemeval.core.secrets.redaction import redact
+from longmemeval.errors import FatalModelError, ModelError, TransientModelError
 from longmemeval.llm.finish_reasons import finish_reason_of, is_failure
 from longmemeval.llm.litellm_package import model_table
 from longmemeval.llm.options import is_offline
@@ -125,6 +127,9 @@ def _said_by_user(message: Mapping[str, Any]) -> Mapping[str, Any]:
 # Replies.
 
 
+TRANSIENT_STATUS = frozenset({408, 409, 429})
+
+
 class RefusedCall(Exception):
     """A reply with a status of 400 or more.
 
@@ -143,23 +148,7 @@ class MisshapenReplyError(Exception):
     """A reply that the protocol does not know."""
 
 
-class WebPageError(Exception):
-    """A web page in the place of a reply; the message is its title."""
-
-
-class BrokenReplyError(Exception):
-    """A reply that the server broke off.
-
-    Args:
-        message: the server's words.
-        status: the status that the server names; None if it names none.
-    """
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-
-
+OF_A_PAGE = "A web page answered in place of the model: check --api-base (many servers need /v1), proxy and network"
 _PAGE = re.compile(r"\s*<(?:!doctype html|html|head)\b", re.I)
 _TITLE = re.compile(r"<(title|h1)\b[^>]*>\s*(.+?)\s*</\1>", re.I | re.DOTALL)
 
@@ -193,13 +182,13 @@ def reply_document(body: bytes) -> dict[str, Any]:
 
     Raises:
         ValueError: it is not JSON.
-        WebPageError: it is a web page.
+        FatalModelError: it is a web page.
         RefusedCall: it reports an error.
-        BrokenReplyError: it was broken off.
+        ModelError: it was broken off.
         MisshapenReplyError: it has no choices, or is a stream.
     """
     if (title := title_of(body[:20_000].decode(errors="replace"))) is not None:
-        raise WebPageError(title)
+        raise FatalModelError(f"The server sent a web page: {redact(title)}", fix=OF_A_PAGE)
     if body.lstrip().startswith(b"data:"):
         raise MisshapenReplyError("The server streams its reply, which was not asked for")
     return in_form(json.loads(body), body)
@@ -227,19 +216,17 @@ def in_form(document: object, body: bytes) -> dict[str, Any]:
 
 
 def check_end(reason: str, fault: object = None) -> None:
-    """Check that a server did not break off its reply.
+    """Raise a ModelError if a server broke off its reply, by its finish reason or by the error it gives.
 
-    Args:
-        reason: the finish reason, by OpenAI's name.
-        fault: the error that the server gives.
-
-    Raises:
-        BrokenReplyError: it did.
+    It is transient, unless the server refuses the request.
     """
     if fault or is_failure(reason):
         code = fault.get("code") if isinstance(fault, dict) else None
+        is_refused = code in range(400, 500) and code not in TRANSIENT_STATUS
         said = words_of({"error": fault}) or f"finish reason: {reason}"
-        raise BrokenReplyError(said, code if isinstance(code, int) else None)
+        words = " ".join(redact(said).split())[:500]
+        kind = ModelError if is_refused else TransientModelError
+        raise kind(f"The server broke off its reply: {words}", may_be_billed=True)
 
 
 def _put_in_form(choice: dict[str, Any], message: dict[str, Any]) -> None:
