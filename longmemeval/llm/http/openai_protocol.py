@@ -203,7 +203,7 @@ def in_form(document: object, body: bytes) -> dict[str, Any]:
     if fault and not isinstance(fault, dict):
         raise RefusedCall(422, {}, body)
     choices = document.get("choices") if isinstance(document, dict) else None
-    if not isinstance(choices, list):
+    if not isinstance(document, dict) or not isinstance(choices, list):
         said = words_of(document) or f"it begins {body[:200].decode(errors='replace')!r}"
         raise MisshapenReplyError(f"The reply has no choices: {said}")
     for choice in choices:
@@ -212,7 +212,7 @@ def in_form(document: object, body: bytes) -> dict[str, Any]:
         if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
             raise MisshapenReplyError("A choice of the reply has no message")
         _put_in_form(choice, choice["message"])
-    return dict(document)
+    return document
 
 
 def check_end(reason: str, fault: object = None) -> None:
