@@ -338,6 +338,8 @@ class Judgement(Struct, frozen=True, gc=False):
 
     asked: Asked | UnsetType = UNSET
     """How the judge was asked; absent if as its identity says."""
+    cut: str | UnsetType = UNSET
+    """Finish reason of a reply that broke off; absent if it is whole."""
 
 
 class DatasetIdentity(Struct, frozen=True):

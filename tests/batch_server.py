@@ -159,6 +159,7 @@ class BatchServer(ModelServer):
         text = "" if fault == "empty" else self.responder(body)
         self.paid[json.dumps(body, sort_keys=True)] += 1
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        choice |= self.choice(body)
         response = {"status_code": 200, "request_id": "r", "body": self.completion(body, [choice], text)}
         reply = json.dumps({"id": "x", "custom_id": custom_id, "response": response, "error": None})
         out.append(reply)

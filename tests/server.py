@@ -160,6 +160,8 @@ class ModelServer:
         self.responder, self.vector = responder, vector or text_vector
         self.message: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         """Makes the whole message of a reply (calls of tools, say) where it has more than a text."""
+        self.choice: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: {}
+        """Makes what the choice of a reply has besides, or instead: a finish reason, an error."""
         self.dimension = dimension
         self.served_model = served_model
         self.headers: dict[str, str] = {}
@@ -242,6 +244,7 @@ class ModelServer:
         choice: dict[str, Any] = {"index": 0, "message": {"role": "assistant"} | said, "finish_reason": end}
         if fault == "null-content":
             choice |= {"message": {"role": "assistant", "content": None}, "finish_reason": "length"}
+        choice |= self.choice(body)
         text = str(said.get("content") or "")
         if fault == "cut":
             half = {"role": "assistant", "content": text[: len(text) // 2]}

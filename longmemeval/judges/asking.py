@@ -5,11 +5,12 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import UNSET
 
 from longmemeval.core.files import sha256_text
 from longmemeval.errors import ModelError
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
-from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
+from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.thoughts import reasoning_in
 from longmemeval.records import Judgement, Question
 
@@ -62,8 +63,8 @@ async def ask(
     except ModelError as error:
         return msgspec.structs.replace(unlabelled, error=str(error))
     empty = not reply.text.strip()
-    label = None if empty else read(reply.text)
-    fault = "is empty" if empty else "cannot be read"
+    label = None if empty or lacks_verdict(reply) else read(reply.text)
+    fault = "is empty" if empty else "broke off before a verdict" if lacks_verdict(reply) else "cannot be read"
     return msgspec.structs.replace(
         unlabelled,
         label=label,
@@ -74,8 +75,31 @@ async def ask(
         latency_ms=reply.latency_ms,
         shown_reasoning=reasoning_in([reply]),
         asked=reply.asked,
-        error=f"The judge's reply {fault} (finish reason: {reply.finish_reason})" if label is None else "",
+        cut=reply.finish_reason if reply.broke_off else UNSET,
+        error=f"The judge's reply {fault} ({reply.ending})" if label is None else "",
     )
+
+
+_VERDICT = re.compile(
+    r"\A\W*(?:(?:the |my |final )*(?:answer|verdict|judge?ment|label|grade)\W+(?:is\W+)?)?"
+    r"(?:yes|no|right|wrong|correct|incorrect)\b(?!\s*(?:/|or\b|and\b)\s*(?:yes|no|right|wrong|correct|incorrect)\b)"
+    r"|\A\W*\w\W*\Z|[\"'](?:label|score)[\"']\s*:\s*(?:([\"'])\w+\1|[\d.]+\s*[,}])",
+    re.I,
+)
+"""A verdict at the beginning, not a choice of two; a single letter; a verdict in JSON."""
+
+
+def lacks_verdict(reply: ChatReply) -> bool:
+    """Return whether a reply broke off before its verdict."""
+    return bool(reply.broke_off) and not gives_verdict(reply.text)
+
+
+def gives_verdict(cut: str) -> bool:
+    """Return whether a reply that broke off, without its thoughts, had given its verdict before.
+
+    Official judges have little room: "Yes, the response contains" is their verdict, "Okay, so the question" is none.
+    """
+    return bool(_VERDICT.search(cut))
 
 
 def readable(model: str, endpoint: str | None = None) -> str:

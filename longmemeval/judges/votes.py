@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from longmemeval.errors import HarnessError, SpendingLimitError
+from longmemeval.judges.asking import gives_verdict
 from longmemeval.judges.definition import Prompts, prompts_of, rules_of
 from longmemeval.judges.protocol import Judge, JudgeIdentity, extended
 from longmemeval.judges.template_set import READINGS, read_reply
@@ -122,6 +124,7 @@ def _counted(votes: Sequence[Judgement], own_id: str) -> Judgement:
         attempts=sum(vote.attempts for vote in votes),
         latency_ms=slowest(vote.latency_ms for vote in votes),
         error=f"No majority: {errors}" if label is None else "",
+        cut=UNSET,
         votes=tuple(vote.raw for vote in votes),
         asked=asked_of(votes),
         vote_labels=labels,
@@ -160,9 +163,13 @@ def recomputed(
     read = _reading(identity, prompts)
     if read is None:
         return judgement
+    if judgement.cut and not gives_verdict(judgement.raw):
+        return msgspec.structs.replace(judgement, label=None, score=None)
     if "votes" not in identity.parameters:
         return msgspec.structs.replace(judgement, label=read(judgement.raw), score=None)
-    labels = tuple(map(read, judgement.votes))
+    # A vote without a label may have been cut; reading it again never gives it one.
+    known = judgement.vote_labels or (False,) * len(judgement.votes)
+    labels = tuple(None if old is None else read(vote) for vote, old in zip(judgement.votes, known, strict=True))
     return msgspec.structs.replace(judgement, label=majority(labels), score=None, vote_labels=labels)
 
 

@@ -23,10 +23,14 @@ class UnreadableReply(ValueError):
     """A reply without a JSON object that has the requested list; the message says what is wrong, for one repair."""
 
 
-def list_in_reply(reply: str, key: str) -> list[Any]:
+def list_in_reply(reply: str, key: str, ending: str = "") -> list[Any]:
     """Return the list under `key` of the last JSON object of `reply` that has one; its items are not yet checked.
 
-    Prose, code fences and reasoning around the object do not matter.
+    Prose, code fences and reasoning around the object do not matter. Of a reply that broke off, a list counts only if
+    all its JSON parses: half a list is none.
+
+    Args:
+        ending: why the reply broke off; empty if it is whole.
 
     Raises:
         UnreadableReply: there is no such object.
@@ -48,8 +52,9 @@ def list_in_reply(reply: str, key: str) -> list[Any]:
         # The first problem is told; from then on nothing need be tried that cannot be an object.
         following = (_OBJECT if problem else _BRACE).search(reply, end)
         position = following.start() if following else -1
-    if items is None:
-        raise UnreadableReply(problem or "there is no JSON object in it")
+    if items is None or (ending and problem):
+        broken = f"it broke off ({ending}): " if ending else ""
+        raise UnreadableReply(broken + (problem or "there is no JSON object in it"))
     return list(items)
 
 
@@ -80,14 +85,14 @@ async def ask_for_list(
     """
     reply = await model.complete(ChatRequest(tuple(question), max_tokens=max_tokens, temperature=TEMPERATURE))
     try:
-        return ListReply(list_in_reply(reply.text, key), reply.usage)
+        return ListReply(list_in_reply(reply.text, key, reply.broke_off), reply.usage)
     except UnreadableReply as error:
         correction = ChatMessage("user", Template(repair).substitute(error=error))
     messages = (*question, ChatMessage("assistant", reply.text), correction)
     again = await model.complete(ChatRequest(messages, max_tokens=max_tokens, temperature=TEMPERATURE))
     usage = reply.usage + again.usage
     try:
-        return ListReply(list_in_reply(again.text, key), usage)
+        return ListReply(list_in_reply(again.text, key, again.broke_off), usage)
     except UnreadableReply as error:
         return ListReply(None, usage, str(error))
 

@@ -47,6 +47,8 @@ class ModelCall(Struct, frozen=True, omit_defaults=True):
     request_sha256: str = ""
     attempt: str = ""
     """Id shared by all calls of one start of `prepare` or `run`."""
+    cut: str = ""
+    """Finish reason of a reply that broke off; empty if it is whole."""
     haystack_id: str = ""
     """Id of the haystack; set only in the folder of a run."""
     error: str = ""
@@ -59,6 +61,7 @@ class CallSums(Usage, frozen=True):
     embedding_texts: int = 0
     embedding_tokens: int = 0
     failed_calls: int = 0
+    cut_calls: int = 0
     milliseconds: float = 0.0
 
 
@@ -138,6 +141,7 @@ def sums(calls: Iterable[ModelCall]) -> CallSums:
         else:
             total["calls"] += 1
             total["cached_calls"] += call.cached
+            total["cut_calls"] += bool(call.cut)
             total["prompt_tokens"] += call.prompt_tokens
             total["completion_tokens"] += call.completion_tokens
     return msgspec.convert(total, CallSums, strict=False)

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType
 
+from longmemeval.llm.finish_reasons import is_whole
 from longmemeval.records import Asked, Usage
 
 
@@ -86,6 +87,29 @@ class ChatReply(Struct, frozen=True):
     """Reasoning that the model shows, in its text or apart; no part of its answer."""
     asked: Asked | UnsetType = UNSET
     """How it was asked for; absent if exactly as the request says."""
+
+    refusal: str = ""
+    """What the server says about the reply, in place of a text."""
+
+    @property
+    def why_empty(self) -> str:
+        """What an empty reply has in place of a text, in words; empty if nothing."""
+        if self.refusal:
+            return f"the server said: {' '.join(self.refusal.split())[:300]}"
+        if self.reasoning:
+            return "it has reasoning alone"
+        return "" if self.finish_reason else "it has no choices"
+
+    @property
+    def ending(self) -> str:
+        """The finish reason, for messages; of an empty reply also what it has in place of a text."""
+        said = f"; {self.why_empty}" if self.is_empty and self.why_empty else ""
+        return f"finish reason: {self.finish_reason or 'unknown'}{said}"
+
+    @property
+    def broke_off(self) -> str:
+        """How it broke off, for messages; empty if it is whole."""
+        return "" if is_whole(self.finish_reason) else self.ending
 
     @property
     def is_starved(self) -> bool:

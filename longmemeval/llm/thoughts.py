@@ -10,13 +10,19 @@ from longmemeval.llm.protocol import ChatReply
 _NAMES = "think|thinking|thought|reasoning|seed:think"
 _BLOCK = re.compile(
     rf"<(?P<tag>{_NAMES})>.*?</(?P=tag)>|\[THINK\].*?\[/THINK\]|◁think▷.*?◁/think▷"
-    rf"|(?:\A|(?<=\n))\s*(?:<(?:{_NAMES})>|\[THINK\]|◁think▷).*\Z",
-    re.DOTALL,
+    rf"|<\|(?:begin_of_thought|START_THINKING)\|>.*?<\|(?:end_of_thought|END_THINKING)\|>"
+    rf"|(?:\A|(?<=\n))\s*(?:<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|(?:begin_of_thought|START_THINKING)\|>).*\Z",
+    re.DOTALL | re.IGNORECASE,
 )
 """A thought, which never ends only if it begins a line: a tag may be quoted."""
-_END = re.compile(r"</think>|\[/THINK\]|◁/think▷")
+_END = re.compile(
+    r"</(?:think|thinking|thought|seed:think)>|\[/THINK\]|◁/think▷|<\|(?:end_of_thought|END_THINKING)\|>", re.IGNORECASE
+)
 """The end of a thought whose beginning the server took as part of the prompt."""
-_TAG = re.compile(rf"</?(?:{_NAMES})>|\[/?THINK\]|◁/?think▷")
+_TAG = re.compile(
+    rf"</?(?:{_NAMES})>|\[/?THINK\]|◁/?think▷|<\|(?:begin_of_thought|end_of_thought|(?:START|END)_THINKING)\|>",
+    re.IGNORECASE,
+)
 _CHANNEL = re.compile(
     r"(?:<\|start\|>assistant)?<\|channel\|>\s*(\w+).*?<\|message\|>(.*?)"
     r"(?:<\|(?:end|return|call)\|>|(?=<\|start\|>|<\|channel\|>)|\Z)",

@@ -151,7 +151,5 @@ class WatchedChatModel:
             self._outcomes.add(error)
             raise
         is_filled = bool(reply.text.strip())
-        self._outcomes.add(
-            None if is_filled else EmptyReplyError(f"The reply is empty (finish reason: {reply.finish_reason})")
-        )
+        self._outcomes.add(None if is_filled else EmptyReplyError(f"The reply is empty ({reply.ending})"))
         return reply

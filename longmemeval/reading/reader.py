@@ -34,7 +34,6 @@ from longmemeval.reading.prompts import (
 )
 from longmemeval.reading.templates import Template, shipped_template
 from longmemeval.reading.tool_loop import (
-    REDACTED,
     UNKNOWN_REASON,
     Reading,
     ToolLoop,
@@ -42,6 +41,7 @@ from longmemeval.reading.tool_loop import (
     message_ids_of,
     not_shown,
     note_item,
+    notes_on,
     threads_of,
 )
 from longmemeval.records import Answer, Question, Recall, RecalledItem, asked_of, slowest, sum_latencies, usage_of
@@ -124,7 +124,7 @@ class Reader:
             finish_reason=finish_reason,
             served_model=replies[-1].served_model if replies else "",
             error=str(failure) if failure else "",
-            notes=recall.notes + ((REDACTED,) if any(reply.redacted for reply in replies) else ()),
+            notes=recall.notes + notes_on(replies),
             dropped=recall.dropped,
             recall_ms=recall.milliseconds,
             latency_ms=sum_latencies(latencies),

@@ -189,9 +189,16 @@ def empty_reply(reply: ChatReply, finish_reason: str) -> EmptyReplyError:
     tries = f"{reply.attempts} attempts" if reply.attempts > 1 else "1 attempt"
     spent = "Begin a new run with a higher --max-tokens: the model used them up, in reasoning perhaps, before answering"
     return EmptyReplyError(
-        f"The reply is empty (finish reason: {finish_reason}; {tries})",
+        f"The reply is empty ({reply.ending}; {tries})",
         fix=spent if finish_reason == "length" else "",
     )
+
+
+def notes_on(replies: Sequence[ChatReply]) -> tuple[str, ...]:
+    """Return notes on the replies to one question: those before the answer that broke off, and secrets."""
+    early = Counter(reply.finish_reason for reply in replies[:-1] if reply.broke_off)
+    notes = [f"{count_of(n, 'reply', 'replies')} before the answer broke off ({reason})" for reason, n in early.items()]
+    return (*notes, *((REDACTED,) if any(reply.redacted for reply in replies) else ()))
 
 
 # Message ids and threads of the items of a recall.
@@ -283,7 +290,6 @@ class ToolLoop:
             failure = error
         shown = tuple(talk.read.values())
         replies = talk.replies
-        redacted = (REDACTED,) if any(reply.redacted for reply in replies) else ()
         answer = Answer(
             question_id=question.question_id,
             hypothesis=hypothesis,
@@ -299,7 +305,7 @@ class ToolLoop:
             finish_reason=finish_reason,
             served_model=replies[-1].served_model if replies else "",
             error=str(failure) if failure else "",
-            notes=(*recall.notes, *talk.notes, *redacted),
+            notes=(*recall.notes, *talk.notes, *notes_on(replies)),
             dropped=0,
             recall_ms=recall.milliseconds + talk.tool_ms,
             latency_ms=sum_latencies(reply.latency_ms for reply in replies),

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.text.figures import count_of
+from longmemeval.llm.finish_reasons import is_whole
 from longmemeval.llm.model_calls import CALLS, CallSums, read_calls, sums
 from longmemeval.records import TRUNCATED, UNDATED, Answer, Judgement, Usage, usage_of
 
@@ -26,6 +27,12 @@ def is_empty(answer: Answer) -> bool:
 def is_cut(answer: Answer) -> bool:
     """Return whether an answer was cut off by --max-tokens."""
     return answer.status == "ok" and answer.finish_reason == "length"
+
+
+def broke_off(answers: Iterable[Answer]) -> dict[str, int]:
+    """Count the answers that broke off for another reason than --max-tokens, by finish reason."""
+    reasons = (answer.finish_reason for answer in answers if answer.status == "ok" and not is_cut(answer))
+    return dict(sorted(Counter(reason for reason in reasons if not is_whole(reason)).items()))
 
 
 def is_shortened(answer: Answer) -> bool:

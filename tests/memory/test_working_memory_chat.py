@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 
 from longmemeval.errors import FatalModelError, HarnessError, ModelError
 from longmemeval.llm.json_reply import UnreadableReply, list_in_reply
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatReply, ChatRequest
+from longmemeval.llm.registry import load_chat_model
 from longmemeval.memory.working_memory import build_working_memory, chat_updater, load_template
 from longmemeval.memory.working_memory.document import MAX_TEXT, Document, apply_edits
 from longmemeval.records import Haystack, Session, Turn, Usage
+from tests.server import ModelServer
 from tests.support import examples
 
 SESSION = Session(
@@ -120,6 +123,19 @@ def test_unreadable_reply_is_repaired_once_and_never_shown_again() -> None:
     assert "there is no JSON object" in shown[3].content
     updater.update(first.document, SESSION)
     assert "I would rather not." not in "".join(message.content for message in model.requests[2].messages)
+
+
+def test_half_a_reply_is_no_reply() -> None:
+    draft = f"A draft: {reply()} and now all: " + '{"edits": [{"op": "append", "section": "Home", "te'
+    with ModelServer(lambda body: draft) as server:
+        ends = iter(["length", "length", "stop", "length"])
+        server.choice = lambda body: {"finish_reason": next(ends)}
+        model = load_chat_model("openai/m", ModelOptions(server.url, max_attempts=1))
+        assert "it broke off (finish reason: length)" in chat_updater(model).update(DOCUMENT, SESSION).notes[0]
+        assert "it broke off (finish reason: length)" in server.chat_requests[1].body["messages"][-1]["content"]
+        assert chat_updater(model).update(DOCUMENT, SESSION).notes == ()  # The whole reply, with a draft, is read.
+        server.responder = lambda body: reply(append("I have a cat")) + " And so"
+        assert "I have a cat" in chat_updater(model).update(DOCUMENT, SESSION).document
 
 
 def test_two_unreadable_replies_leave_the_document_and_a_note() -> None:

@@ -42,7 +42,7 @@ from longmemeval.benchmarks.beam.protocol import (
 )
 from longmemeval.core.files import sha256_bytes, sha256_text
 from longmemeval.errors import HarnessError, ModelError
-from longmemeval.judges.asking import readable
+from longmemeval.judges.asking import lacks_verdict, readable
 from longmemeval.judges.definition import JudgeDefinition, Prompts
 from longmemeval.judges.offline.rules import Verdict
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
@@ -276,7 +276,7 @@ class BeamJudge:
         ordering: Ordering | None = None
         try:
             for prompt in prompts:
-                replies.append(await self._ask(question, ChatMessage("user", prompt)))
+                await self._ask(question, replies, ChatMessage("user", prompt))
             ordering = await self._ordered(question, graded, hypothesis, comparisons)
         except ModelError as error:
             failure = str(error)
@@ -309,11 +309,16 @@ class BeamJudge:
         alignment = Alignment(gold.rubric, hypothesis)
         while pair := alignment.pair():
             system = ChatMessage("system", self._wording.same_system)
-            replies.append(await self._ask(question, system, ChatMessage("user", self._wording.about_pair(*pair))))
+            await self._ask(question, replies, system, ChatMessage("user", self._wording.about_pair(*pair)))
             alignment.record(same_event(replies[-1].text))
         return alignment.ordering()
 
-    async def _ask(self, question: Question, *messages: ChatMessage) -> ChatReply:
+    async def _ask(self, question: Question, replies: list[ChatReply], *messages: ChatMessage) -> None:
+        """Add a reply to `replies`.
+
+        Raises:
+            ModelError: there is none, or it broke off before its verdict.
+        """
         request = ChatRequest(
             messages=messages,
             max_tokens=MAX_TOKENS,
@@ -321,7 +326,9 @@ class BeamJudge:
             question_id=question.question_id,
             question=question.text,
         )
-        return await self._model.complete(request)
+        replies.append(await self._model.complete(request))
+        if replies[-1].text and lacks_verdict(replies[-1]):
+            raise ModelError(f"The judge's reply broke off before a verdict ({replies[-1].ending})")
 
 
 def _beam(gold: Gold) -> BeamGold:

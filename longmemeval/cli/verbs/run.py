@@ -207,6 +207,8 @@ def show(report: "RunReport") -> None:
         out.print(f"Probably truncated by the server: {truncated} (see `asked` in answers.jsonl)")
     if report.cut:
         out.print(f"Cut off at --max-tokens (finish reason: length): {count_of(report.cut, 'answer')}")
+    for reason, number in report.broke_off.items():
+        out.print(f"Broken off (finish reason: {printable(reason)}): {count_of(number, 'answer')}, kept as they are")
     if report.load:
         err.print(f"Note: {report.load}.")
     if report.failed == report.failures.alike > 0:

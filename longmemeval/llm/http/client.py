@@ -30,8 +30,9 @@ from longmemeval.records import Asked, Usage, sum_latencies
 
 # One call to a model: its turn, its account entry, and attempts until it is answered.
 
-_ATTEMPTS_WITH_REASON = {"length": 1, "content_filter": 2}
-"""Attempts at empty replies with a finish reason that the same request usually gets again, at full cost each time."""
+_ATTEMPTS_IF_EMPTY = {"length": 1, "": 3}
+"""Attempts at empty replies by finish reason, 2 for any other: the same request usually gets the same again, at full
+cost each time. One that just stops, for no reason that is said, is tried again like a failure."""
 
 
 class Answered(Protocol):
@@ -50,6 +51,11 @@ class Answered(Protocol):
     @property
     def is_empty(self) -> bool:
         """True if it has no content."""
+        ...
+
+    @property
+    def why_empty(self) -> str:
+        """What the server says or sends in place of content; empty if nothing."""
         ...
 
 
@@ -192,7 +198,9 @@ class _Call:
 
 def is_worth_another(reply: Answered, attempts: int) -> bool:
     """Return whether a reply is empty and another attempt may get one that is not."""
-    return reply.is_empty and attempts < _ATTEMPTS_WITH_REASON.get(reply.finish_reason, attempts + 1)
+    if reply.finish_reason == "stop" and not reply.why_empty:
+        return reply.is_empty
+    return reply.is_empty and attempts < _ATTEMPTS_IF_EMPTY.get(reply.finish_reason, 2)
 
 
 _HALF_SIGN = re.compile("[\ud800-\udfff]")
@@ -215,6 +223,8 @@ class _Message(Struct, frozen=True):
     """Reasoning as DeepSeek, vLLM, llama.cpp and LiteLLM name it."""
     reasoning: Any = None
     """The same as OpenRouter, Ollama and newer servers of vLLM name it."""
+    refusal: Any = None
+    """What is said in place of a text."""
 
 
 class _Choice(Struct, frozen=True):
@@ -443,13 +453,15 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
     text, reasoning = split_thoughts(whole, given)
     details = tokens.completion_tokens_details
     reasoned = max(details.reasoning_tokens or 0, 0) if details else 0
+    refusal = message.refusal if isinstance(message.refusal, str) else ""
     return ChatReply(
         text=text,
+        refusal=_HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", without_secrets(refusal)),
         reasoning=reasoning,
         redacted=(whole, given) != (content, thoughts),
         asked=Asked(reasoning_tokens=reasoned) if reasoned else UNSET,
         tool_calls=tuple(_tool_call(number, call) for number, call in enumerate(message.tool_calls or ())),
-        finish_reason=choice.finish_reason or "",
+        finish_reason=without_secrets(choice.finish_reason or "")[:100],
         usage=Usage.of_call(tokens.prompt_tokens or 0, tokens.completion_tokens or 0, cost),
         # LiteLLM puts the provider before the name the server sent, for all but `openai`.
         served_model=served if provider == "openai" else served.removeprefix(f"{provider}/"),

@@ -9,7 +9,10 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from longmemeval.core.secrets.redaction import Address
+from longmemeval.llm.costs import reply_cost
 from longmemeval.llm.http.endpoints import endpoint, own_addresses
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import key_in_environment
@@ -31,6 +34,8 @@ class Wire:
         """Time at which the first request was handed to a connection."""
         self.replied: float | None = None
         """Time at which the last byte of the last reply was read."""
+        self.body: Callable[[], bytes] = bytes
+        """Returns the last reply as the server sent it; empty if the way to the model reads it itself."""
 
 
 _watched: ContextVar[Wire | None] = ContextVar("wire", default=None)
@@ -123,6 +128,21 @@ class Response(Protocol):
     def cost(self) -> float | None:
         """Return its US dollars by LiteLLM's table; None when they cannot be determined."""
         ...
+
+
+class DirectResponse:
+    """A reply of a server that speaks OpenAI's protocol; see `Response`."""
+
+    def __init__(self, spec: str, document: dict[str, Any], headers: Mapping[str, str]) -> None:
+        self._spec, self._document, self.headers = spec, document, headers
+
+    def read(self, kind: type[T]) -> T:
+        """Return the document as `kind`."""
+        return msgspec.convert(self._document, kind, strict=False)
+
+    def cost(self) -> float | None:
+        """Return its US dollars by LiteLLM's table; None when they cannot be determined."""
+        return reply_cost(self._spec, self._document)
 
 
 class Way(Protocol):

@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 from weakref import WeakKeyDictionary
 
-import msgspec
-
 from longmemeval.core.http import is_this_machine, refuse_other_address
 from longmemeval.errors import chain
-from longmemeval.llm.costs import reply_cost
-from longmemeval.llm.http.connections import CONNECT_S, Destination, Way, current_wire, once, try_connection
+from longmemeval.llm.http.connections import (
+    CONNECT_S,
+    Destination,
+    DirectResponse,
+    Way,
+    current_wire,
+    once,
+    try_connection,
+)
 from longmemeval.llm.http.errors import UnreadableReplyError
 from longmemeval.llm.http.openai_protocol import RefusedCall, is_direct, reply_document, request_body
 from longmemeval.llm.providers import OPENAI_PROVIDERS, account_headers, split_spec
@@ -98,21 +103,6 @@ class DirectWay:
                 raise
             unreadable = str(garbled[0])
         raise UnreadableReplyError(unreadable)
-
-
-class DirectResponse:
-    """A reply of a server that speaks OpenAI's protocol; see `Response`."""
-
-    def __init__(self, spec: str, document: dict[str, Any], headers: Mapping[str, str]) -> None:
-        self._spec, self._document, self.headers = spec, document, headers
-
-    def read(self, kind: type[T]) -> T:
-        """Return the document as `kind`."""
-        return msgspec.convert(self._document, kind, strict=False)
-
-    def cost(self) -> float | None:
-        """Return its US dollars by LiteLLM's table; None when they cannot be determined."""
-        return reply_cost(self._spec, self._document)
 
 
 def way_to(spec: str, destination: Destination, allowed: Sequence[str] = ()) -> Way:

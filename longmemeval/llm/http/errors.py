@@ -23,14 +23,13 @@ from longmemeval.errors import (
     TransientModelError,
     chain,
 )
-from longmemeval.llm.http.openai_protocol import RefusedCall
+from longmemeval.llm.http.openai_protocol import OF_A_PAGE, TRANSIENT_STATUS, RefusedCall, title_of, words_of
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 # The consequence of a failed call for the run: try again, give up the question, or stop.
 
-_TRANSIENT_STATUS = frozenset({408, 409, 429})
 _FATAL_FIX = {
     401: "Set the right API key for this provider",
     402: "Top up the account",
@@ -98,7 +97,8 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
 
     Returns:
         `TransientModelError` for 408, 409, 429, 5xx, timeouts, lost connections and replies that cannot be read or are
-        not JSON; `FatalModelError` for 401, 402, 403, 404, an empty account and a redirect to another server;
+        not JSON or were broken off; `FatalModelError` for 401, 402, 403, 404, an empty account, a web page in the place
+        of a reply and a redirect to another server;
         `ContextOverflowError` where the server says that the prompt is too long; `ModelError` for everything else,
         unknown errors included. No text contains a key.
 
@@ -106,16 +106,18 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         have been: a timeout, a lost connection, a 5xx, an unreadable reply.
     """
     where = redact(where)
-    if refused := next((link for link in chain(error) if isinstance(link, FatalModelError)), None):
-        return FatalModelError(refused.what, where=where, fix=refused.fix)
+    if known := next((link for link in chain(error) if isinstance(link, (FatalModelError, ModelError))), None):
+        known.where = where
+        return known
     response = _refused(error)
     status = _status(error, response)
     detail = _details(response)
-    message = _message(error, detail)
+    message = _message(error, response)
     if _EMPTY_ACCOUNT & {str(detail.get("code")), str(detail.get("type"))}:
         return FatalModelError(f"The account is empty: {message}", where=where, fix=_FATAL_FIX[402])
     if status in _FATAL_FIX:
-        return FatalModelError(f"The server refused the call, {status}: {message}", where=where, fix=_FATAL_FIX[status])
+        fix = OF_A_PAGE if status != 404 and _title(response) else _FATAL_FIX[status]
+        return FatalModelError(f"The server refused the call, {status}: {message}", where=where, fix=fix)
     if status is None and _caused_by(error, _never_connected()):
         return TransientModelError(f"No connection could be made: {_cause(error)}", where=where, unreachable=True)
     if status is None and _caused_by(error, _too_late()):
@@ -127,7 +129,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         return TransientModelError(reason, where=where, may_be_billed=True)
     if status is None and _caused_by(error, (json.JSONDecodeError, UnicodeDecodeError)):
         return TransientModelError("The server's reply is not JSON", where=where, may_be_billed=True)
-    if status is not None and (status in _TRANSIENT_STATUS or status >= 500):
+    if status is not None and (status in TRANSIENT_STATUS or status >= 500):
         requested = requested_wait(response.headers, message) if response is not None else None
         return TransientModelError(
             f"The server is busy or failed, {status}: {message}",
@@ -166,13 +168,13 @@ def _is_too_long(error: Exception, detail: dict[str, Any]) -> bool:
 def _cause(error: Exception) -> str:
     """Return the operating system's message about a connection that failed."""
     causes = [link for link in chain(error) if isinstance(link, OSError)]
-    return _message(causes[-1] if causes else error, {})
+    return _message(causes[-1] if causes else error)
 
 
 def _reason(error: Exception) -> str:
     """Return the message of the innermost cause that has one: libraries call each of them "Connection error."."""
     causes = [link for link in chain(error) if isinstance(link, _no_reply()) and str(link)]
-    return _message(causes[-1] if causes else error, {})
+    return _message(causes[-1] if causes else error)
 
 
 def _refused(error: Exception) -> RefusedCall | None:
@@ -210,18 +212,31 @@ def _caused_by(error: Exception, kinds: tuple[type[Exception], ...]) -> bool:
     return any(isinstance(link, kinds) for link in chain(error))
 
 
-def _details(response: RefusedCall | None) -> dict[str, Any]:
-    """Return the `error` object of a reply in OpenAI's form; empty if the reply has another form."""
+def _document(response: RefusedCall | None) -> dict[str, Any]:
+    """Return the JSON object in the body of a refusal; empty if there is none."""
     try:
         body = json.loads(response.body) if response is not None else None
     except ValueError:
         return {}
-    detail = body.get("error") if isinstance(body, dict) else None
+    return body if isinstance(body, dict) else {}
+
+
+def _details(response: RefusedCall | None) -> dict[str, Any]:
+    """Return the `error` object of a reply in OpenAI's form; empty if the reply has another form."""
+    detail = _document(response).get("error")
     return detail if isinstance(detail, dict) else {}
 
 
-def _message(error: Exception, detail: dict[str, Any]) -> str:
-    text = str(detail.get("message") or "") or _LITELLM_PREFIX.sub("", str(error)) or type(error).__name__
+def _title(response: RefusedCall | None) -> str | None:
+    """Return the title of a refusal that is a web page; None if it is none."""
+    return title_of(response.body.decode(errors="replace")) if response else None
+
+
+def _message(error: Exception, response: RefusedCall | None = None) -> str:
+    """Return what a server said: its error in words, or the title of its page; else the library's message."""
+    text = (
+        _title(response) or words_of(_document(response)) or _LITELLM_PREFIX.sub("", str(error)) or type(error).__name__
+    )
     return " ".join(redact(text).split())[:_LONGEST_MESSAGE]
 
 

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.llm.cache import CachedReply, ReplyCache
 from longmemeval.llm.costs import Account, Receipts, price
+from longmemeval.llm.finish_reasons import is_whole
 from longmemeval.llm.http.client import Called, Caller
 from longmemeval.llm.http.connections import Destination
 from longmemeval.llm.http.direct import way_to
@@ -54,6 +55,7 @@ class Forwarded(Struct, frozen=True):
     is_empty: bool
     served_model: str = ""
     latency_ms: float = 0.0
+    why_empty: str = ""
 
 
 class ForwardedModel:
@@ -132,7 +134,7 @@ class ForwardedModel:
         return Forwarded(
             document=Raw(clean.encode()),
             usage=Usage.of_call(prompt, completion, cost),
-            finish_reason=finish,
+            finish_reason=without_secrets(finish)[:100],
             is_empty=not text.strip(),
             served_model=without_secrets(str(document.get("model") or "")),
         )
@@ -144,13 +146,14 @@ def relevant(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reply_content(document: dict[str, Any]) -> tuple[str, str]:
-    """Return the content of all choices, tool calls included, and the finish reason of the first one."""
+    """Return the content of all choices, tool calls included, and the finish reason of the first that is not whole."""
     choices: Sequence[dict[str, Any]] = document.get("choices") or ()
     for choice in choices:
         # Clients in other languages require the key.
         choice.setdefault("message", {}).setdefault("content", None)
     texts = [str(choice["message"][key]) for choice in choices for key in _SAYING if choice["message"].get(key)]
-    return "".join(texts), str(choices[0].get("finish_reason") or "") if choices else ""
+    reasons = [str(choice.get("finish_reason") or "") for choice in choices] or [""]
+    return "".join(texts), next((reason for reason in reasons if not is_whole(reason)), reasons[0])
 
 
 _SAYING = ("content", "tool_calls", "function_call", "refusal", "audio")

@@ -15,7 +15,9 @@ from msgspec import Struct, convert
 
 from longmemeval.core.http import refuse_other_server
 from longmemeval.core.on_demand import without_collector
-from longmemeval.llm.http.connections import Destination, Wire, current_wire, once, try_connection
+from longmemeval.llm.finish_reasons import finish_reason_of, is_whole
+from longmemeval.llm.http.connections import Destination, DirectResponse, Wire, current_wire, once, try_connection
+from longmemeval.llm.http.openai_protocol import MisshapenReplyError, check_end, reply_document
 from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.providers import split_spec
 
@@ -39,7 +41,7 @@ class LiteLLMWay:
 
     async def send(
         self, parameters: Mapping[str, Any], seconds: float, exact: Collection[str] = ()
-    ) -> "LiteLLMResponse":
+    ) -> "LiteLLMResponse | DirectResponse":
         """Send a request and return its reply."""
         litellm = load_litellm()
         sent = dict(parameters)
@@ -54,16 +56,62 @@ class LiteLLMWay:
             provider, name = split_spec(self._spec)
             known = litellm.get_supported_openai_params(model=name, custom_llm_provider=provider) or ()
             allowed += [field for field in exact if field in sent and field not in known]
-        async with asyncio.timeout(seconds):
-            response = await litellm.acompletion(
-                **sent,
-                allowed_openai_params=allowed,
-                **self._destination.arguments(seconds),
-            )
+        try:
+            async with asyncio.timeout(seconds):
+                response = await litellm.acompletion(
+                    **sent,
+                    allowed_openai_params=allowed,
+                    **self._destination.arguments(seconds),
+                )
+        except Exception:
+            if "choices" in (raw := _raw_reply()):  # LiteLLM cannot read it: content in parts, say.
+                return DirectResponse(self._spec, raw, {})
+            raise
+        _restore(response, _raw_reply())
         return LiteLLMResponse(litellm, response, self._spec)
 
 
+def _raw_reply() -> dict[str, Any]:
+    """Return the reply of this attempt as the server sent it; empty if it is not known, or no JSON object.
+
+    Raises:
+        FatalModelError, RefusedCall, ModelError: it is a web page, reports an error, or was broken off.
+    """
+    body = current_wire().body()
+    with suppress(ValueError, MisshapenReplyError):
+        return reply_document(body)
+    with suppress(ValueError):
+        document = json.loads(body)
+        return document if isinstance(document, dict) and "choices" not in document else {}
+    return {}
+
+
+def _restore(response: "_Dumped", raw: Mapping[str, Any]) -> None:
+    """Put into a response what LiteLLM leaves out of it: the server's finish reasons and its words about them."""
+    if "choices" in raw:
+        for choice, ours in zip(response.choices, raw["choices"], strict=False):
+            if not is_whole(ours["finish_reason"]):
+                choice.finish_reason = ours["finish_reason"]
+            if isinstance(choice.message.content, list):
+                choice.message.content = ours["message"]["content"]
+            choice.message.refusal = ours["message"].get("refusal")
+        return
+    candidate: Mapping[str, Any] = next(iter(raw.get("candidates") or ()), {})
+    blocked, details = raw.get("promptFeedback") or {}, raw.get("stop_details") or {}
+    reasons = [raw.get("stop_reason"), raw.get("stopReason"), raw.get("finish_reason"), candidate.get("finishReason")]
+    said = candidate.get("finishMessage") or blocked.get("blockReasonMessage") or details.get("explanation")
+    named = next(filter(None, reasons), None)
+    reason = finish_reason_of(named)
+    check_end(reason)
+    for choice in response.choices[:1]:
+        if not is_whole(reason):
+            choice.finish_reason = reason
+        choice.message.refusal = said or blocked.get("blockReason") or (named if reason == "content_filter" else None)
+
+
 class _Dumped(Protocol):
+    choices: Sequence[Any]
+
     def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]: ...
 
 
@@ -206,21 +254,31 @@ def _timed(handle: _Handle) -> _Handle:
         response = await handle(request)
         refuse_other_server(response, request)
         if isinstance(response.stream, httpx.AsyncByteStream):
-            response.stream = _Timed(response.stream, wire)
+            parts, headers = list[bytes](), response.headers
+            response.stream = _Timed(response.stream, wire, parts)
+            wire.body = (lambda: _decoded(headers, b"".join(parts))) if response.is_success else bytes
         return response
 
     return timed
 
 
-class _Timed(httpx.AsyncByteStream):
-    """The bytes of a reply; records when the last byte was read."""
+def _decoded(headers: httpx.Headers, body: bytes) -> bytes:
+    try:
+        return httpx.Response(200, headers=headers, content=body).content
+    except httpx.DecodingError:
+        return b""
 
-    def __init__(self, stream: httpx.AsyncByteStream, wire: Wire) -> None:
-        self._stream, self._wire = stream, wire
+
+class _Timed(httpx.AsyncByteStream):
+    """The bytes of a reply, which are kept; records when the last byte was read."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, wire: Wire, parts: list[bytes]) -> None:
+        self._stream, self._wire, self._parts = stream, wire, parts
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for part in self._stream:
             self._wire.replied = time.perf_counter()
+            self._parts.append(part)
             yield part
 
     async def aclose(self) -> None:

@@ -4,10 +4,14 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from enum import Enum
+from html import unescape
 from typing import Any
 
 import msgspec
 
+from longmemeval.core.secrets.redaction import redact
+from longmemeval.errors import FatalModelError, ModelError, TransientModelError
+from longmemeval.llm.finish_reasons import finish_reason_of, is_failure
 from longmemeval.llm.litellm_package import model_table
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.providers import OPENAI_PROVIDERS, split_spec, table_entry
@@ -123,6 +127,9 @@ def _said_by_user(message: Mapping[str, Any]) -> Mapping[str, Any]:
 # Replies.
 
 
+TRANSIENT_STATUS = frozenset({408, 409, 429})
+
+
 class RefusedCall(Exception):
     """A reply with a status of 400 or more.
 
@@ -141,16 +148,30 @@ class MisshapenReplyError(Exception):
     """A reply that the protocol does not know."""
 
 
-_FINISH_REASONS = dict.fromkeys(("stop", "length", "tool_calls", "function_call", "content_filter")) | {
-    "max_tokens": "length",
-    "MAX_TOKENS": "length",
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
-    "sensitive": "content_filter",
-    "content_filtered": "content_filter",
-    "SAFETY": "content_filter",
-}
-"""OpenAI's name for what other servers say; None: it is that. Anything else is `stop`."""
+OF_A_PAGE = "A web page answered in place of the model: check --api-base (many servers need /v1), proxy and network"
+_PAGE = re.compile(r"\s*<(?:!doctype html|html|head)\b", re.I)
+_TITLE = re.compile(r"<(title|h1)\b[^>]*>\s*(.+?)\s*</\1>", re.I | re.DOTALL)
+
+
+def title_of(text: str) -> str | None:
+    """Return the title of a web page; None if a text is none."""
+    if not _PAGE.match(text):
+        return None
+    found = _TITLE.search(text)
+    return unescape(" ".join(found[2].split())) if found else "a web page without a title"
+
+
+def words_of(body: object) -> str:
+    """Return what a body with an error says, by its usual names; empty if it has none of them."""
+    if not isinstance(body, dict):
+        return ""
+    said = [body.get(name) for name in ("error", "message", "detail")]
+    if isinstance(error := said[0], dict):
+        more = error.get("metadata")  # OpenRouter's: what the provider behind it said.
+        said = [error.get("message"), more.get("raw") if isinstance(more, dict) else None]
+    return ": ".join(dict.fromkeys(words for words in said if words and isinstance(words, str)))
+
+
 _THOUGHT = re.compile(r"<(?:think|thinking|budget:thinking)>(.*?)</(?:think|thinking|budget:thinking)>(.*)", re.DOTALL)
 
 
@@ -161,10 +182,20 @@ def reply_document(body: bytes) -> dict[str, Any]:
 
     Raises:
         ValueError: it is not JSON.
+        FatalModelError: it is a web page.
         RefusedCall: it reports an error.
-        MisshapenReplyError: it has no choices.
+        ModelError: it was broken off.
+        MisshapenReplyError: it has no choices, or is a stream.
     """
-    document: Any = json.loads(body)
+    if (title := title_of(body[:20_000].decode(errors="replace"))) is not None:
+        raise FatalModelError(f"The server sent a web page: {redact(title)}", fix=OF_A_PAGE)
+    if body.lstrip().startswith(b"data:"):
+        raise MisshapenReplyError("The server streams its reply, which was not asked for")
+    return in_form(json.loads(body), body)
+
+
+def in_form(document: object, body: bytes) -> dict[str, Any]:
+    """Return a parsed reply in OpenAI's form; raises what `reply_document` does."""
     fault = document.get("error") if isinstance(document, dict) else None
     if isinstance(fault, dict) and (fault.get("message") or fault.get("code") is not None):
         code = fault.get("code", 422)
@@ -172,18 +203,34 @@ def reply_document(body: bytes) -> dict[str, Any]:
     if fault and not isinstance(fault, dict):
         raise RefusedCall(422, {}, body)
     choices = document.get("choices") if isinstance(document, dict) else None
-    if not isinstance(choices, list):
-        raise MisshapenReplyError(f"The reply has no choices; it begins {body[:200].decode(errors='replace')!r}")
+    if not isinstance(document, dict) or not isinstance(choices, list):
+        said = words_of(document) or f"it begins {body[:200].decode(errors='replace')!r}"
+        raise MisshapenReplyError(f"The reply has no choices: {said}")
     for choice in choices:
+        if isinstance(choice, dict):
+            check_end(finish_reason_of(choice.get("finish_reason")), choice.get("error"))
         if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
             raise MisshapenReplyError("A choice of the reply has no message")
-        _in_form(choice, choice["message"])
-    return dict(document)
+        _put_in_form(choice, choice["message"])
+    return document
 
 
-def _in_form(choice: dict[str, Any], message: dict[str, Any]) -> None:
-    reason = choice.get("finish_reason") or "stop"
-    choice["finish_reason"] = (_FINISH_REASONS[reason] or reason) if reason in _FINISH_REASONS else "stop"
+def check_end(reason: str, fault: object = None) -> None:
+    """Raise a ModelError if a server broke off its reply, by its finish reason or by the error it gives.
+
+    It is transient, unless the server refuses the request.
+    """
+    if fault or is_failure(reason):
+        code = fault.get("code") if isinstance(fault, dict) else None
+        is_refused = code in range(400, 500) and code not in TRANSIENT_STATUS
+        said = words_of({"error": fault}) or f"finish reason: {reason}"
+        words = " ".join(redact(said).split())[:500]
+        kind = ModelError if is_refused else TransientModelError
+        raise kind(f"The server broke off its reply: {words}", may_be_billed=True)
+
+
+def _put_in_form(choice: dict[str, Any], message: dict[str, Any]) -> None:
+    choice["finish_reason"] = finish_reason_of(choice.get("finish_reason"))
     calls = message.get("tool_calls") or ()
     if calls and choice["finish_reason"] == "stop":
         choice["finish_reason"] = "tool_calls"
@@ -192,6 +239,21 @@ def _in_form(choice: dict[str, Any], message: dict[str, Any]) -> None:
         function = call.get("function") or {}
         if isinstance(function.get("arguments"), dict):
             function["arguments"] = json.dumps(function["arguments"])
+    if isinstance(message.get("content"), list):
+        _join_parts(message, message["content"])
     text = message.get("content")
     if isinstance(text, str) and "reasoning_content" not in message and (thought := _THOUGHT.match(text)):
         message["reasoning_content"], message["content"] = thought.groups()
+
+
+def _join_parts(message: dict[str, Any], parts: list[Any]) -> None:
+    """Join content in parts: text, thoughts (Mistral's are in parts again) and refusals."""
+    joined = dict.fromkeys(("content", "reasoning_content", "refusal"), "")
+    for part in parts:
+        kind = str(part.get("type") or "text") if isinstance(part, dict) else "text"
+        place = {"thinking": "reasoning_content", "reasoning": "reasoning_content", "refusal": "refusal"}.get(kind)
+        value = part if isinstance(part, str) else part.get(kind, part.get("text")) if isinstance(part, dict) else None
+        inner = value if isinstance(value, list) else [value]
+        words = (word.get("text") if isinstance(word, dict) else word for word in inner)
+        joined[place or "content"] += "".join(word for word in words if isinstance(word, str))
+    message |= {name: text for name, text in joined.items() if text or name == "content"}

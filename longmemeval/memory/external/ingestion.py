@@ -483,6 +483,7 @@ def _calls(ingested: Ingested, models: ProxiedScope, counted: CallSums) -> dict[
         "model_calls": counted.calls,
         "cached_model_calls": counted.cached_calls,
         "failed_model_calls": counted.failed_calls,
+        "cut_model_calls": counted.cut_calls,
         "prompt_tokens": counted.prompt_tokens,
         "completion_tokens": counted.completion_tokens,
         "embedding_calls": counted.embedding_calls,

@@ -18,10 +18,11 @@ from longmemeval.core.event_loop import in_thread
 from longmemeval.core.files import sha256_bytes, write_atomic
 from longmemeval.core.journal import Journal, read_journal
 from longmemeval.core.text.figures import count_of, in_dollars
-from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, TransientModelError
+from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, ModelError, TransientModelError
 from longmemeval.llm.costs import Account, batch_price
 from longmemeval.llm.http.batch_endpoint import BatchEndpoint, BatchLine, BatchStatus, refusal
 from longmemeval.llm.http.client import Completion, reply_of
+from longmemeval.llm.http.openai_protocol import MisshapenReplyError, RefusedCall, in_form, words_of
 from longmemeval.llm.protocol import ChatReply
 
 # Record batches before and after each step, so that any process can continue them.
@@ -371,7 +372,14 @@ class Sender:
     def _result(self, line: BatchLine) -> Result:
         if line.body is None:
             return Result(line.custom_id, status=line.status, said=line.error_body)
-        completion = convert(line.body, Completion)
+        try:
+            completion = convert(in_form(line.body, msgspec.json.encode(line.body)), Completion, strict=False)
+        except (TransientModelError, MisshapenReplyError) as error:
+            return Result(line.custom_id, said={"message": str(error)})
+        except ModelError as error:
+            return Result(line.custom_id, status=422, said={"message": error.what})
+        except RefusedCall as error:
+            return Result(line.custom_id, status=error.status_code or 422, said={"message": words_of(line.body)})
         usage = line.body.get("usage") or {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
         cost = batch_price(self._endpoint.spec, usage)
         reply = reply_of(completion, cost.dollars if cost else None, self._endpoint.provider)

@@ -36,6 +36,7 @@ from longmemeval.results.lines import (
     PROMPTS,
     Failures,
     answer_totals,
+    broke_off,
     current_answers,
     failures_of,
     footprint_totals,
@@ -204,6 +205,8 @@ class RunReport(Struct, frozen=True):
     """Answers cut off by --max-tokens."""
     truncated: int = 0
     """Questions whose prompt the server seems to have truncated."""
+    broke_off: dict[str, int] = {}
+    """Answers that broke off for another reason, by finish reason."""
     load: str = ""
     """The note that latencies are too high because this process was too busy; empty if they are not."""
 
@@ -366,5 +369,6 @@ class Answering:
             empty=tuple(answer.question_id for answer in failed if is_empty(answer)),
             cut=sum(map(is_cut, answers.values())),
             truncated=sum(map(is_truncated, answers.values())),
+            broke_off=broke_off(answers.values()),
             load=self.load.note(),
         )

@@ -408,6 +408,9 @@ def footnotes(summaries: list[GradedRun], *, warnings: bool = True) -> list[str]
         if summary.memory_calls.failed_calls:
             failed = count_of(summary.memory_calls.failed_calls, "model call")
             notes.append(f"{summary.run_id}: {failed} failed during search; see the notes of the answers.")
+        if summary.memory_calls.cut_calls:
+            cut = count_of(summary.memory_calls.cut_calls, "reply", "replies")
+            notes.append(f"{summary.run_id}: {cut} to the memory's model calls during search broke off.")
         if summary.shortened:
             shortened = count_of(summary.shortened, "context was", "contexts were")
             notes.append(f"{summary.run_id}: {shortened} truncated to fit the model's context window.")

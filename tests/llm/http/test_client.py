@@ -193,8 +193,8 @@ def test_an_empty_reply_is_tried_again_and_every_reply_is_paid_for(server: Model
 
 @pytest.mark.parametrize(
     ("fault", "finish_reason", "attempts"),
-    # What ran out of tokens does so again as a rule, and is billed in full each time.
-    [("no-choices", "", 5), ("empty", "stop", 5), ("null-content", "length", 2)],
+    # What ran out of tokens does so again as a rule, and is billed in full each time; so is a reply without choices.
+    [("no-choices", "", 3), ("empty", "stop", 5), ("null-content", "length", 2)],
 )
 def test_what_stays_empty_is_returned_with_its_reason(
     server: ModelServer, fault: str, finish_reason: str, attempts: int

@@ -163,6 +163,27 @@ def test_responses_are_answered_too_and_streamed(proxy: ModelProxy, server: Mode
     assert (first.prompt_tokens, first.completion_tokens) == (reply.usage.input_tokens, reply.usage.output_tokens)
 
 
+def test_half_replies_reach_the_memory_as_they_are_and_are_counted(
+    proxy: ModelProxy, server: ModelServer, tmp_path: Path
+) -> None:
+    calls, ends = tmp_path / "calls.jsonl", iter(["length", "error", "pause_turn", "content_filter", "stop"])
+    server.choice = lambda body: {"finish_reason": next(ends)}
+    with proxy.offered("h_1", "search", access(server.url), calls) as scope:
+        asked = client(scope)
+        chat = [asked.chat.completions.create(model="m", messages=ASKED, seed=n).choices[0] for n in range(2)]
+        response = asked.responses.create(model="m", input="Which facts?")
+        events = list(asked.responses.create(model="m", input="Which facts?", stream=True))
+    assert [choice.finish_reason for choice in chat] == ["length", "pause_turn"]
+    assert (response.status, response.incomplete_details and response.incomplete_details.reason) == (
+        "incomplete",
+        "content_filter",
+    )
+    assert events[-1].type == "response.completed"
+    found = read_calls(calls)
+    assert [call.cut for call in found] == ["length", "pause_turn", "content_filter", ""]
+    assert (sums(found).calls, sums(found).cut_calls, len(server.chat_requests)) == (4, 3, 5)
+
+
 @pytest.mark.parametrize("form", [{"encoding_format": "float"}, {}])
 def test_embeddings_come_from_the_own_embedder(proxy: ModelProxy, form: dict[str, Any], tmp_path: Path) -> None:
     texts, calls = ["A green bicycle.", "A beagle."], tmp_path / "calls.jsonl"

@@ -238,3 +238,24 @@ def test_a_secret_in_a_reply_is_kept_nowhere(of_eight: Questions, server: BatchS
     kept: list[Any] = [path for path in folders.results_dir.rglob("*") if path.is_file()]
     assert [path.name for path in kept if secret in path.read_text()] == []
     assert all("taken out" in json.dumps(one["notes"]) for one in answers(folders))
+
+
+def test_replies_mean_the_same_by_batch(of_eight: Questions, server: BatchServer) -> None:
+    dataset, folders = of_eight
+    ends = iter(["error", "pause_turn", "weird"])
+    server.choice = lambda body: {"finish_reason": next(ends, "stop")}
+    report = ask(dataset, folders, server)
+    assert (report.answered, report.broke_off, server.sizes) == (8, {"pause_turn": 1, "weird": 1}, [8, 1])
+
+
+def test_shapes_are_read_by_batch_as_directly(of_eight: Questions, server: BatchServer) -> None:
+    dataset, folders = of_eight
+    shapes: list[dict[str, Any]] = [
+        {"content": [{"type": "text", "text": "Red."}]},
+        {"content": None, "refusal": "Never."},
+    ]
+    messages = iter(shapes)
+    server.choice = lambda body: {"message": {"role": "assistant", **next(messages, {"content": "Red."})}}
+    report = ask(dataset, folders, server)
+    assert (report.answered, server.sizes) == (8, [8, 1])
+    assert {one["hypothesis"] for one in answers(folders)} == {"Red."}

@@ -107,6 +107,43 @@ def test_cut_replies_are_counted(tmp_path: Path, server: ModelServer) -> None:
     assert manifest(folders)["status"] == "completed"
 
 
+def test_answers_that_broke_off_for_another_reason_are_kept_and_told(tmp_path: Path, server: ModelServer) -> None:
+    dataset, folders = prepared_colours(tmp_path)
+    server.choice = lambda body: {"finish_reason": "pause_turn"}
+    report = ask(dataset, folders, server)
+    assert (report.answered, report.cut, report.broke_off) == (4, 0, {"pause_turn": 4})
+    assert {one["finish_reason"] for one in answers(folders)} == {"pause_turn"}
+    assert verify("r", folders=folders).problems == ()
+    again = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", "openai/colours", "--run-id", "s")
+    told = longmemeval(*again, "--api-base", server.url, cwd=tmp_path).stdout
+    assert "Broken off (finish reason: pause_turn): 4 answers" in told
+
+
+def test_a_reply_that_was_broken_off_is_asked_for_again(tmp_path: Path, server: ModelServer) -> None:
+    dataset, folders = prepared_colours(tmp_path)
+    server.choice = lambda body: {"finish_reason": "stop" if len(server.chat_requests) > 2 else "error"}
+    assert ask(dataset, folders, server).answered == 4
+    assert len(server.chat_requests) == 6
+
+
+def test_a_refusal_is_told_in_its_own_words(tmp_path: Path, server: ModelServer) -> None:
+    dataset, folders = prepared_colours(tmp_path)
+    server.message = lambda body: {"content": None, "refusal": "I cannot help with that."}
+    report = ask(dataset, folders, server)
+    assert (report.answered, len(server.chat_requests)) == (0, 8)
+    assert "the server said: I cannot help with that." in report.failures.commonest
+
+
+def test_notes_that_broke_off_are_named(tmp_path: Path, server: ModelServer) -> None:
+    dataset, folders = prepared_colours(tmp_path)
+    notes = iter(["length"])
+    server.choice = lambda body: {"finish_reason": next(notes, "stop")}
+    ask(dataset, folders, server, reading=reading_configuration("con-separate"))
+    assert [note for one in answers(folders) for note in one["notes"] if "broke off" in note] == [
+        "1 reply before the answer broke off (length)"
+    ]
+
+
 def test_a_note_that_stays_empty_is_an_empty_note(tmp_path: Path, server: ModelServer) -> None:
     dataset, folders = prepared_colours(tmp_path, 1)
     server.faults.extend(["empty"] * 3)

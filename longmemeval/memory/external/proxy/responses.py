@@ -15,6 +15,7 @@ from longmemeval.core.files import sha256_bytes
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.errors import ModelError
 from longmemeval.llm.costs import Receipts, vector_length
+from longmemeval.llm.finish_reasons import finish_reason_of, is_whole
 from longmemeval.llm.tokens import CharacterCounter, encoding_of
 from longmemeval.records import Usage
 
@@ -57,7 +58,8 @@ def to_response(completion: Mapping[str, Any], body: Mapping[str, Any]) -> dict[
     choice: Mapping[str, Any] = next(iter(completion.get("choices") or ()), {})
     message, usage = choice.get("message") or {}, completion.get("usage") or {}
     name = sha256_bytes(repr(completion).encode())[:24]
-    cut = choice.get("finish_reason") == "length"
+    reason = finish_reason_of(choice.get("finish_reason"))
+    cut = not is_whole(reason)
     tokens = [int(usage.get(key) or 0) for key in ("prompt_tokens", "completion_tokens")]
     return {
         "id": f"resp_{name}",
@@ -65,7 +67,7 @@ def to_response(completion: Mapping[str, Any], body: Mapping[str, Any]) -> dict[
         "created_at": completion.get("created") or 0,
         "model": completion.get("model") or "",
         "status": "incomplete" if cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "incomplete_details": {"reason": "max_output_tokens" if reason == "length" else reason} if cut else None,
         "output": list(_output(message, name)),
         "instructions": body.get("instructions"),
         "temperature": body.get("temperature"),

@@ -31,6 +31,7 @@ from longmemeval.errors import (
     TransientModelError,
 )
 from longmemeval.llm.costs import EMBEDDINGS, REPLIES, Account
+from longmemeval.llm.finish_reasons import is_whole
 from longmemeval.llm.http.endpoints import cache_addresses
 from longmemeval.llm.http.forward import CachedForwarding
 from longmemeval.llm.model_calls import CallFile, CallKind, ModelCall, Stage
@@ -136,6 +137,7 @@ class ProxiedScope:
                 model=model.spec,
                 asked=_other(body, model.spec),
                 served_model=reply.served_model,
+                cut="" if is_whole(reply.finish_reason) else reply.finish_reason,
                 prompt_tokens=usage.prompt_tokens,
                 completion_tokens=usage.completion_tokens,
                 cached=cached,
