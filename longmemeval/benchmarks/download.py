@@ -22,7 +22,7 @@ from longmemeval.benchmarks.catalogue import (
 )
 from longmemeval.benchmarks.repository import fetch, is_complete
 from longmemeval.core.files import replacing, sha256_file
-from longmemeval.core.http import requested_wait
+from longmemeval.core.http import Proxy, proxy_for, requested_wait
 from longmemeval.core.text.figures import duration
 from longmemeval.errors import DataError
 
@@ -177,18 +177,24 @@ def _download(
     name: str, path: Path, source: Source, client: httpx.Client | None, on_progress: Progress | None, pause: float
 ) -> None:
     remedy = f"Try again, or {by_hand(source, path)}"
+    proxy = Proxy() if client else proxy_for(source.url)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(path.name + ".part")
         _check_space(source, part)
-        with nullcontext(client) if client else httpx.Client(follow_redirects=True, timeout=30.0) as session:
+        way = httpx.HTTPTransport(proxy=proxy.url or None)
+        with (
+            nullcontext(client)
+            if client
+            else httpx.Client(follow_redirects=True, timeout=30.0, transport=way) as session
+        ):
             _patiently(lambda: _fetch(source, part, session, on_progress), pause)
         part.replace(path)
     except _Unusable as error:
         raise DataError(f"The download of {name!r} is unusable: {error}", where=source.url, fix=remedy) from error
     except (httpx.HTTPError, _Interrupted, _Refused) as error:
         reason = str(error) or type(error).__name__
-        raise DataError(f"{name!r} cannot be downloaded: {reason}", where=source.url, fix=remedy) from error
+        raise DataError(f"{name!r} cannot be downloaded: {reason}", where=f"{source.url}{proxy}", fix=remedy) from error
     except OSError as error:
         raise _not_written(name, path, source, error) from error
 

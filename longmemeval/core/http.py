@@ -1,7 +1,8 @@
-"""HTTP servers: redirects to other hosts, this machine, and the time to wait before the next attempt."""
+"""HTTP servers: redirects to other hosts, proxies, this machine, and the time to wait before the next attempt."""
 
 import logging
 import math
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,12 +10,13 @@ from datetime import UTC, datetime
 from email.utils import mktime_tz, parsedate_tz
 from ipaddress import ip_address
 from time import localtime, monotonic, strftime, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from longmemeval.core.secrets.redaction import redact
+from longmemeval.core.installation import install_command, missing
+from longmemeval.core.secrets.redaction import public_url, redact
 from longmemeval.core.text.figures import duration
-from longmemeval.errors import EndpointDownError, FatalModelError
+from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError
 
 if TYPE_CHECKING:
     from httpx import Request, Response
@@ -60,12 +62,79 @@ def _server(address: str) -> str:
     return f"{url.scheme}://{host}:{port}"
 
 
+# Proxies: one rule for all calls, whatever library makes them.
+
+_HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "host.docker.internal")
+"""Names of this machine, the last one as seen from a container."""
+
+
 def is_this_machine(address: str) -> bool:
-    """Return whether an address is on the loopback, which no proxy is asked for."""
+    """Return whether an address is on this machine, for which no proxy is asked."""
     host = urlsplit(address).hostname or ""
     with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return host == "localhost"
+        return ip_address(host).is_loopback or ip_address(host).is_unspecified
+    return host in _HERE or host.endswith(".localhost")
+
+
+THROUGH = " through the proxy "
+
+
+class Proxy(NamedTuple):
+    """The way to an address; both fields are empty if it is called directly."""
+
+    url: str = ""
+    variable: str = ""
+
+    def __str__(self) -> str:
+        return f"{THROUGH}{public_url(self.url)} ({self.variable})" if self.url else ""
+
+    @property
+    def is_socks(self) -> bool:
+        """True if it speaks SOCKS, which httpx does with a package of its own, and aiohttp does not."""
+        return self.url.startswith("socks")
+
+
+def proxy_for(address: str) -> Proxy:
+    """Return the proxy that the environment names for an address: HTTP(S)_PROXY, else ALL_PROXY, unless NO_PROXY.
+
+    Raises:
+        HarnessError: no client can use it, or its package is not installed.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    parts, known = urlsplit(address), getproxies()
+    kind = next((kind for kind in (parts.scheme, "all") if known.get(kind)), "")
+    if not kind or is_this_machine(address) or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return Proxy()
+    names = (f"{kind}_proxy", f"{kind}_proxy".upper())
+    variable = next((name for name in names if os.environ.get(name)), "the system's settings")
+    scheme, _, rest = known[kind].strip().rpartition("://")
+    # Desktops write `socks` for the version that all of its servers speak today.
+    proxy = Proxy(f"{'socks5' if scheme == 'socks' else scheme or 'http'}://{rest}", variable)
+    with suppress(ValueError):
+        parts = urlsplit(proxy.url)
+        if parts.hostname and parts.port != 0 and parts.scheme in ("http", "https", "socks5", "socks5h"):
+            if proxy.is_socks and missing(["socksio"]):
+                raise HarnessError(
+                    f"The proxy {public_url(proxy.url)} speaks SOCKS, for which a package is not installed",
+                    where=variable,
+                    fix=f"Run: env -u {variable} {install_command('socks')}",
+                )
+            return proxy
+    raise HarnessError(
+        f"The proxy '{public_url(proxy.url)}' cannot be used",
+        where=variable,
+        fix="Write it as http://HOST:PORT or socks5://HOST:PORT",
+    )
+
+
+def without_proxy_here(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which libraries and other programs call this machine directly too."""
+    exempt = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    if exempt.strip() == "*" or not any(name.lower().endswith("_proxy") for name in environment):
+        return {}
+    names = [*filter(None, map(str.strip, exempt.split(",")))]
+    return dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(dict.fromkeys((*names, *_HERE))))
 
 
 # Waiting times requested by servers: what they can mean, and what is said of them.

@@ -1,6 +1,5 @@
 """Embedding models behind an OpenAI-compatible endpoint."""
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -10,12 +9,15 @@ import msgspec
 import numpy as np
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.core.http import is_this_machine, note_wait, refuse_other_server, requested_wait, too_long_a_wait
-from longmemeval.core.secrets.redaction import fault_of, public_url, redact, register_address, split_address
+from longmemeval.core.http import note_wait, proxy_for, refuse_other_server, requested_wait, too_long_a_wait
+from longmemeval.core.secrets.redaction import public_url, redact, register_address, split_address
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
 from longmemeval.llm.costs import Account, price
-from longmemeval.llm.providers import OPENAI_PROVIDERS, account_headers
+from longmemeval.llm.http.endpoints import endpoint_of
+from longmemeval.llm.http.errors import refused_by_proxy
+from longmemeval.llm.options import check_endpoint
+from longmemeval.llm.providers import OPENAI_PROVIDERS, account_headers, setting
 from longmemeval.llm.rates import Permit, TokenEstimate, gate_for
 from longmemeval.records import Usage
 
@@ -51,7 +53,7 @@ class RemoteEmbedder:
 
     Args:
         model: the model's name, as the server knows it.
-        settings: connection and account; without an address, `OPENAI_BASE_URL`, else OpenAI's own endpoint.
+        settings: connection and account; without an address, that of the environment, else OpenAI's own endpoint.
 
     Attributes:
         usage: cost of this object's calls so far; failed calls are not counted.
@@ -59,17 +61,16 @@ class RemoteEmbedder:
     Raises:
         FatalModelError: `OPENAI_API_KEY` is not set and no endpoint is named, or the price is unknown although there is
             a limit.
-        HarnessError: the endpoint is not a web address.
+        HarnessError: the endpoint is not a web address, or the proxy before it cannot be used.
     """
 
     def __init__(self, model: str, settings: EmbedderSettings) -> None:
         self.spec = f"openai:{model}"
-        base = settings.api_base or os.environ.get("OPENAI_BASE_URL") or None
+        base, place = endpoint_of("openai", settings)
         register_address(base)
-        if base and (fault := fault_of(base)):
-            raise HarnessError(f"The address of the embedding endpoint {fault.what}", where=self.spec, fix=fault.fix)
-        address = split_address(base) if base else None
-        self._key = os.environ.get("OPENAI_API_KEY", "").strip()
+        check_endpoint(base, place)
+        address = split_address(_trimmed(base)) if base else None
+        self._key = setting(*OPENAI_PROVIDERS["openai"].keys)
         if not (self._key or base or settings.keyless):
             raise FatalModelError(
                 "The embedding endpoint needs an API key, but OPENAI_API_KEY is not set",
@@ -83,6 +84,8 @@ class RemoteEmbedder:
         self._settings = settings
         self._account = settings.account if self._is_priced(settings.account, own_server=base is not None) else None
         self._endpoint = public_url(self._base)
+        self._proxy = proxy_for(self._base)
+        self._where = f"{self.spec} at {self._endpoint}{self._proxy}"
         self._gate = gate_for(self.spec, self._endpoint, self._key, settings.rates)
         self.fingerprint = f"openai:{model}@{self._endpoint}"
         self.usage = Usage()
@@ -95,7 +98,7 @@ class RemoteEmbedder:
         return httpx.Client(
             follow_redirects=True,
             event_hooks={"response": [refuse_other_server]},
-            trust_env=not is_this_machine(self._base),
+            transport=httpx.HTTPTransport(proxy=self._proxy.url or None),
         )
 
     @property
@@ -144,11 +147,11 @@ class RemoteEmbedder:
             if not isinstance(explained, TransientModelError):
                 raise explained
             if requested and requested > self._settings.give_up_after_s:
-                where, said = f"{self.spec} at {self._endpoint}", explained.what.partition(": ")[2]
-                raise too_long_a_wait(where, requested, self._settings.give_up_after_s, said)
+                said = explained.what.partition(": ")[2]
+                raise too_long_a_wait(self._where, requested, self._settings.give_up_after_s, said)
             if gone >= self._settings.give_up_after_s:
                 raise EndpointDownError(
-                    f"{self.spec} at {self._endpoint} has failed every call for {gone:,.0f} s ({attempts} attempts). "
+                    f"{self._where} has failed every call for {gone:,.0f} s ({attempts} attempts). "
                     f"Last error: {explained.what}",
                     fix="Rerun the command when it answers again; finished embeddings are kept; --give-up-after "
                     "SECONDS waits longer",
@@ -235,14 +238,16 @@ class RemoteEmbedder:
     def _protocol_error(self, what: str) -> ModelError:
         return ModelError(
             f"The embedding endpoint does not follow the OpenAI protocol: {what}",
-            where=f"{self.spec} at {self._endpoint}",
+            where=self._where,
             fix="Check that the address is that of an embedding server, usually ending in /v1",
         )
 
     def _explain(self, error: Exception, texts: list[str]) -> HarnessError:
-        where = f"{self.spec} at {self._endpoint}"
+        where = self._where
         if isinstance(error, FatalModelError):
             return FatalModelError(error.what, where=where, fix=error.fix)
+        if by_proxy := refused_by_proxy(error, where):
+            return by_proxy
         response, status = _response(error), _status(error)
         said = f"error {status}: {response.text}" if response is not None else str(error) or type(error).__name__
         message = " ".join(redact(said).split())[:300]
@@ -298,6 +303,11 @@ def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
         characters += len(text)
     if batch:
         yield batch
+
+
+def _trimmed(base: str) -> str:
+    """Return an address without the path of one kind of call."""
+    return base.rstrip("/").removesuffix("/embeddings").removesuffix("/chat/completions")
 
 
 def _with_slash(url: str) -> str:

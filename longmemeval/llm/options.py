@@ -8,8 +8,9 @@ from msgspec import Struct, structs
 
 from longmemeval.core.arguments import Options, check_fields
 from longmemeval.core.defaults import GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
+from longmemeval.core.http import is_this_machine
 from longmemeval.core.options import LIMITS, MODEL, Flag
-from longmemeval.core.secrets.redaction import fault_of, public_url, register_address
+from longmemeval.core.secrets.redaction import Fault, fault_of, public_url, register_address
 from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.llm.rates import RateLimits
 
@@ -195,5 +196,12 @@ def check_endpoint(api_base: str | None, where: str = "--api-base") -> None:
     Raises:
         FatalModelError: it is not a web address, or contains parts that calls cannot carry.
     """
-    if api_base is not None and (fault := fault_of(api_base)):
-        raise FatalModelError(f"The endpoint '{public_url(api_base)}' {fault.what}", where=where, fix=fault.fix)
+    if api_base is None or not (fault := fault_of(api_base)):
+        return
+    shown, scheme = public_url(api_base), "http" if is_this_machine(f"//{api_base}") else "https"
+    if "://" not in api_base:
+        user, _, shown = api_base.rpartition("@")
+        if not fault_of(f"{scheme}://{api_base}"):
+            whole = f"{scheme}://{'USER:PASSWORD@' if user else ''}{shown}"
+            fault = Fault("is not a web address", f"Write {whole}")
+    raise FatalModelError(f"The endpoint '{shown}' {fault.what}", where=where, fix=fault.fix)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from longmemeval.core.http import without_proxy_here
 from longmemeval.errors import FatalModelError, nearest
 from longmemeval.llm.litellm_package import load_environment_file, load_litellm, model_table, provider_names
 from longmemeval.llm.options import OFFLINE_WAY
@@ -40,6 +41,9 @@ OPENAI_PROVIDERS = {
 }
 """A further provider is a further row, if `tests/llm/http/test_both_ways.py` holds for it."""
 
+
+AZURE_VERSIONS = ("AZURE_API_VERSION", "AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
+"""Environment variables of the version of Azure's interface; the first one set counts."""
 
 _COMMAND = "command"
 
@@ -96,13 +100,38 @@ def table_entry(spec: str) -> Mapping[str, Any] | None:
     return None
 
 
+def setting(*names: str) -> str:
+    """Return the first of some environment variables that is set, without blanks around it; empty if none is.
+
+    Raises:
+        FatalModelError: no header of a request can carry it.
+    """
+    load_environment_file()
+    name = next((name for name in names if os.environ.get(name, "").strip()), "")
+    value = os.environ.get(name, "").strip()
+    strange = next((sign for sign in value if not (sign.isascii() and sign.isprintable())), "")
+    if value[:1] in ("'", '"') and value[-1:] == value[:1]:
+        what, fix = "has quotation marks around it", "Set it again without them"
+    elif strange:
+        what = "has a line break in it" if strange in "\r\n" else f"has the character {strange!r} in it"
+        what, fix = f"{what}, which no request can carry", "Copy it again from the provider's page"
+    else:
+        return value
+    raise FatalModelError(f"{name} {what}", where="environment", fix=fix)
+
+
 def key_in_environment(spec: str) -> str:
-    """Return the key used to call a model, if a variable named after its provider holds it; else empty."""
+    """Return the key used to call a model, if a variable named after its provider holds it; else empty.
+
+    Raises:
+        FatalModelError: no header of a request can carry it.
+    """
     provider, _ = split_spec(spec)
     if known := OPENAI_PROVIDERS.get(provider):
-        return next((os.environ[name] for name in known.keys if os.environ.get(name)), known.key)
+        return setting(*known.keys) or known.key
     _, provider, key, _ = load_litellm().get_llm_provider(model=spec)
-    return key or os.environ.get(f"{str(provider).upper().replace('-', '_')}_API_KEY", "")
+    key = key or os.environ.get(f"{str(provider).upper().replace('-', '_')}_API_KEY", "")
+    return setting(*(name for name, value in os.environ.items() if key and value == key)) or key
 
 
 def account_headers() -> dict[str, str]:
@@ -111,8 +140,7 @@ def account_headers() -> dict[str, str]:
         "OpenAI-Organization": ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID"),
         "OpenAI-Project": ("OPENAI_PROJECT_ID",),
     }
-    found = {header: next(filter(None, map(os.environ.get, names)), "") for header, names in variables.items()}
-    return {header: value for header, value in found.items() if value}
+    return {header: value for header, names in variables.items() if (value := setting(*names))}
 
 
 def has_price(entry: Mapping[str, Any] | None) -> bool:
@@ -140,11 +168,13 @@ OPENAI_ORG_ID OPENAI_ORGANIZATION OPENAI_PROJECT_ID TOGETHER_API_KEY
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without keys of model providers, for a program that uses models through us.
 
-    `OPENAI_API_KEY` becomes a placeholder, since many clients require it.
+    `OPENAI_API_KEY` becomes a placeholder, since many clients require it. No proxy is asked for this machine, where our
+    server for their calls is.
     """
     providers = (name.upper().replace("-", "_") for name in provider_names())
     keys = {f"{name}_API_KEY" for name in providers} | {*_MORE_KEYS.split()}
-    return {name: value for name, value in environment.items() if name not in keys} | {"OPENAI_API_KEY": "longmemeval"}
+    kept = {name: value for name, value in environment.items() if name not in keys}
+    return kept | {"OPENAI_API_KEY": "longmemeval"} | without_proxy_here(environment)
 
 
 def near_models(name: str, provider: str | None = None) -> list[str]:

@@ -11,17 +11,19 @@ from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.secrets.redaction import Address, split_address
 from longmemeval.errors import FatalModelError, nearest
 from longmemeval.llm.costs import Account, Receipts, price
-from longmemeval.llm.http.endpoints import endpoint
+from longmemeval.llm.http.endpoints import endpoint, endpoint_of
 from longmemeval.llm.http.openai_protocol import is_direct, takes_temperature
 from longmemeval.llm.http.own_server import is_own_server
 from longmemeval.llm.litellm_package import load_litellm
 from longmemeval.llm.options import OFFLINE_WAY, ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.providers import (
+    AZURE_VERSIONS,
     OPENAI_PROVIDERS,
     is_command,
     key_in_environment,
     near_models,
+    setting,
     split_spec,
     table_entry,
 )
@@ -212,17 +214,18 @@ def _address(spec: str, options: ModelOptions) -> Address | None:
     base = endpoint(spec, options)
     if base is None:
         return None
-    where = "--api-base" if options.api_base else "environment"
-    check_endpoint(base, where)
-    address = split_address(base)
     provider, name = split_spec(spec)
+    _, where = endpoint_of(provider, options)
+    check_endpoint(base, where)
+    own_protocol = provider not in OPENAI_PROVIDERS
+    address = split_address(base if own_protocol else base.rstrip("/").removesuffix("/chat/completions"))
     if address.headers and provider not in _TAKES_USER_INFORMATION:
         raise FatalModelError(
             f"Calls to a model of {provider} cannot carry the user information in its address",
             where=where,
             fix=f"Name it openai/{name} if the endpoint speaks OpenAI's protocol, or give its key in the environment",
         )
-    return address if options.api_base or address.headers else None
+    return None if own_protocol and not (options.api_base or address.headers) else address
 
 
 def _check_kind(spec: str) -> None:
@@ -242,25 +245,37 @@ def _placeholder_key(spec: str, api_base: str | None) -> str | None:
     provider, _ = split_spec(spec)
     missing = _missing_variables(spec, provider, api_base)
     if not missing or provider in _OTHER_CREDENTIALS:
-        return None
+        key = key_in_environment(spec)
+        return key if key and key not in os.environ.values() else None  # LiteLLM would send the blanks around it too.
     if api_base is not None and _speaks_openai(provider):
         return _PLACEHOLDER_KEY
-    elsewhere = f", give --api-base for a local endpoint, or {OFFLINE_WAY}" if api_base is None else ""
+    local = "give" if _speaks_openai(provider) else "name openai/MODEL and give"
+    elsewhere = f", {local} --api-base for a local endpoint, or {OFFLINE_WAY}" if api_base is None else ""
     raise FatalModelError(
         f"{spec} needs credentials that are not set",
-        where=f"environment: {', '.join(missing)}",
-        fix=f"Set {missing[0]}{elsewhere}",
+        where=f"environment: {', '.join(f'{name} is empty' if name in os.environ else name for name in missing)}",
+        fix=f"Set {' and '.join(_EXAMPLES.get(name, name) for name in missing)}{elsewhere}",
     )
+
+
+_EXAMPLES = {
+    "AZURE_API_BASE": "AZURE_API_BASE (or --api-base https://RESOURCE.openai.azure.com)",
+    "AZURE_API_VERSION": "AZURE_API_VERSION=2024-10-21",
+}
+"""What a message says in place of a variable's name alone."""
 
 
 def _missing_variables(spec: str, provider: str, api_base: str | None) -> list[str]:
     """Return the environment variables that `spec` needs and that are not set."""
     if provider in OPENAI_PROVIDERS:
-        needed = [] if key_in_environment(spec) else [f"{provider.upper()}_API_KEY"]
+        needed = {f"{provider.upper()}_API_KEY": key_in_environment(spec)}
         if provider == "azure":
-            needed = ["AZURE_API_BASE", "AZURE_API_VERSION", *needed]
-        set_elsewhere = {"AZURE_API_BASE"} if api_base else set[str]()
-        return [name for name in needed if not (os.environ.get(name) or name in set_elsewhere)]
+            needed |= {
+                "AZURE_API_KEY": key_in_environment(spec) or setting("AZURE_AD_TOKEN"),
+                "AZURE_API_BASE": endpoint(spec, ModelOptions(api_base)),
+                "AZURE_API_VERSION": setting(*AZURE_VERSIONS),
+            }
+        return [name for name, value in needed.items() if not value]
     litellm = load_litellm()
     _, _, key, usual_base = litellm.get_llm_provider(model=spec)
     if key:

@@ -11,11 +11,12 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from longmemeval.core.http import proxy_for
 from longmemeval.core.secrets.redaction import Address
 from longmemeval.llm.costs import reply_cost
 from longmemeval.llm.http.endpoints import endpoint, own_addresses
 from longmemeval.llm.options import ModelOptions
-from longmemeval.llm.providers import key_in_environment
+from longmemeval.llm.providers import AZURE_VERSIONS, key_in_environment, setting, split_spec
 from longmemeval.llm.rates import gate_for
 
 T = TypeVar("T")
@@ -92,9 +93,7 @@ _PATIENCE_S = 5.0
 
 async def try_connection(address: str | None) -> None:
     """Open and close a connection to a model's server: name look-up and TLS, not a byte of a request."""
-    from urllib.request import getproxies
-
-    if not address or getproxies():
+    if not address or proxy_for(address).url:
         return
     with suppress(OSError, TimeoutError, ValueError):
         async with asyncio.timeout(_PATIENCE_S):
@@ -172,7 +171,8 @@ class Destination:
         address: destination of calls; None leaves that to LiteLLM and the environment.
 
     Attributes:
-        name: the model and its address, for messages.
+        name: the model, its address and the proxy before it, for messages.
+        proxy: the proxy that calls pass.
         served_at: address of the model's server; None if unknown.
         key: key that calls carry; may be empty.
         headers: headers that an address with user information adds.
@@ -181,8 +181,9 @@ class Destination:
 
     def __init__(self, spec: str, options: ModelOptions, api_key: str | None, address: Address | None) -> None:
         self._spec, self._timeout_s, self._api_key, self._address = spec, options.timeout_s, api_key, address
-        self.name = f"{spec} at {address.url}" if address else spec
         self.served_at = address.url if address else endpoint(spec, options) or next(iter(own_addresses(spec)), None)
+        self.proxy = proxy_for(self.served_at or "https:")
+        self.name = (f"{spec} at {address.url}" if address else spec) + str(self.proxy)
         self.key = api_key or key_in_environment(spec)
         self.headers = address.headers if address else {}
         self.gate = gate_for(spec, self.served_at or "", self.key, options.rates)
@@ -198,8 +199,16 @@ class Destination:
             "api_base": self._address.url if self._address else None,
             "extra_headers": self._address.headers if self._address else None,
             "api_key": self._api_key,
+            **self._azures(),
             "num_retries": 0,
             "max_retries": 0,
             # A model that takes no temperature is called without one; `registry.model_warning` says so.
             "drop_params": True,
         }
+
+    def _azures(self) -> dict[str, str]:
+        """Return what calls of Azure's models need too, as the environment has it."""
+        if split_spec(self._spec)[0] != "azure":
+            return {}
+        token = {} if self.key else {"azure_ad_token": setting("AZURE_AD_TOKEN")}
+        return {"api_version": setting(*AZURE_VERSIONS)} | token

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 from weakref import WeakKeyDictionary
 
-from longmemeval.core.http import is_this_machine, refuse_other_address
+from longmemeval.core.http import proxy_for, refuse_other_address
 from longmemeval.errors import chain
 from longmemeval.llm.http.connections import (
     CONNECT_S,
@@ -28,11 +28,10 @@ from longmemeval.llm.http.connections import (
 )
 from longmemeval.llm.http.errors import UnreadableReplyError
 from longmemeval.llm.http.openai_protocol import RefusedCall, is_direct, reply_document, request_body
-from longmemeval.llm.providers import OPENAI_PROVIDERS, account_headers, split_spec
+from longmemeval.llm.providers import AZURE_VERSIONS, OPENAI_PROVIDERS, account_headers, setting, split_spec
 
 if TYPE_CHECKING:
-    from aiohttp import BasicAuth, ClientSession, TraceRequestRedirectParams
-    from yarl import URL
+    from aiohttp import ClientSession, TraceRequestRedirectParams
 
 T = TypeVar("T")
 
@@ -123,14 +122,20 @@ def _direct_way(spec: str, destination: Destination) -> DirectWay | None:
         return None
     provider, name = split_spec(spec)
     base = destination.served_at or OPENAI_PROVIDERS[provider].address or ""
-    # LiteLLM knows the prices of OpenAI's regions, and does not check certificates where it is told so.
-    if not base or _OF_A_REGION.match(base) or os.environ.get("SSL_VERIFY"):
+    # LiteLLM knows the prices of OpenAI's regions, and does not check certificates where it is told so. aiohttp speaks
+    # no SOCKS.
+    if not base or _OF_A_REGION.match(base) or os.environ.get("SSL_VERIFY") or destination.proxy.is_socks:
         return None
     parts = urlsplit(base)
     path, query, headers = parts.path.rstrip("/"), parts.query, {"Authorization": f"Bearer {destination.key}"}
     if provider == "azure":
-        version = os.environ.get("AZURE_API_VERSION", "")
-        if "/openai" in path or not _DATED.fullmatch(version) or "gateway.ai.cloudflare.com" in base:
+        version = setting(*AZURE_VERSIONS)
+        if (
+            "/openai" in path
+            or not destination.key
+            or not _DATED.fullmatch(version)
+            or "gateway.ai.cloudflare.com" in base
+        ):
             return None
         path += f"/openai/deployments/{quote(name, safe='')}"
         query, headers = f"api-version={version}", {"api-key": destination.key}
@@ -178,9 +183,8 @@ async def fetched(url: str, headers: Mapping[str, str], body: bytes | None = Non
 
 def _named(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
     """Return how an address is reached, by the names of aiohttp's arguments."""
-    proxy, proxy_auth = _proxy(url)
     certificates = _certificates() if url.startswith("https:") else True
-    return {"headers": headers, "proxy": proxy, "proxy_auth": proxy_auth, "ssl": certificates}
+    return {"headers": headers, "proxy": proxy_for(url).url or None, "ssl": certificates}
 
 
 @cache
@@ -192,16 +196,3 @@ def _certificates() -> ssl.SSLContext:
 
         context.load_verify_locations(certifi.where())
     return context
-
-
-def _proxy(url: str) -> "tuple[URL, BasicAuth | None] | tuple[None, None]":
-    """Return the proxy for an address by the environment, and its user; this machine is called directly."""
-    from aiohttp.helpers import get_env_proxy_for_url
-    from yarl import URL
-
-    if is_this_machine(url):
-        return None, None
-    try:
-        return get_env_proxy_for_url(URL(url))
-    except LookupError:
-        return None, None

@@ -8,7 +8,7 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 from longmemeval.core.secrets.redaction import public_url, split_address
-from longmemeval.llm.litellm_package import load_litellm
+from longmemeval.llm.litellm_package import load_environment_file, load_litellm
 from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.providers import OPENAI_PROVIDERS, is_command, split_spec
 
@@ -22,6 +22,7 @@ OWN_ADDRESSES = {
 }
 """Addresses that `--api-base` may name without redirecting calls; LiteLLM knows those of OpenAI-compatible
 providers."""
+_OPTION = "--api-base"
 _VARIABLE = re.compile(r"([A-Z0-9_]{3,}?)_(?:API_BASE|BASE_URL)")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
@@ -34,16 +35,21 @@ def endpoint(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
     Raises:
         FatalModelError: LiteLLM knows no such provider, or the address is invalid.
     """
-    if is_command(spec):
+    if is_command(spec) or (is_offline(spec) and options.api_base is None):
         return None
+    base, place = endpoint_of("" if options.api_base is not None else split_spec(spec)[0], options)
+    if place == _OPTION:
+        check_endpoint(base)
+    return base
+
+
+def endpoint_of(provider: str, options: ModelOptions) -> tuple[str | None, str]:
+    """Return the address that redirects calls to a provider, unchecked, and the option or variable that holds it."""
     if options.api_base is not None:
-        check_endpoint(options.api_base)
-        return options.api_base
-    if is_offline(spec):
-        return None
-    # Before the environment is read: a `.env` file may be loaded into it.
-    provider, _ = split_spec(spec)
-    return next((os.environ[name] for name in _variables(provider) if os.environ.get(name)), None)
+        return options.api_base.strip(), _OPTION
+    load_environment_file()
+    found = ((os.environ.get(name, "").strip(), name) for name in _variables(provider))
+    return next((pair for pair in found if pair[0]), (None, ""))
 
 
 def served_at(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
@@ -87,7 +93,8 @@ def _variables(provider: str) -> list[str]:
     flat = re.sub("[^a-z0-9]", "", provider.lower())
     named = {name: match[1].replace("_", "").lower() for name in os.environ if (match := _VARIABLE.fullmatch(name))}
     fitting = [name for name, start in named.items() if flat.startswith(start)]
-    return sorted(fitting, key=lambda name: (-len(named[name]), name))
+    azures_own = ["AZURE_OPENAI_ENDPOINT"] if provider == "azure" else []
+    return sorted(fitting, key=lambda name: (-len(named[name]), name)) + azures_own
 
 
 def own_addresses(spec: str) -> set[str]:

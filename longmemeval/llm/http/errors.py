@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from longmemeval.core.http import note_wait, requested_wait, too_long_a_wait
+from longmemeval.core.http import THROUGH, note_wait, requested_wait, too_long_a_wait
 from longmemeval.core.secrets.redaction import redact
 from longmemeval.errors import (
     ContextOverflowError,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _FATAL_FIX = {
     401: "Set the right API key for this provider",
     402: "Top up the account",
+    407: "Write user and password into the proxy's variable: http://USER:PASSWORD@HOST:PORT",
     403: "Check that the key may use this model",
     404: "Check the model's name and --api-base",
 }
@@ -109,6 +110,8 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
     if known := next((link for link in chain(error) if isinstance(link, (FatalModelError, ModelError))), None):
         known.where = where
         return known
+    if by_proxy := refused_by_proxy(error, where):
+        return by_proxy
     response = _refused(error)
     status = _status(error, response)
     detail = _details(response)
@@ -142,6 +145,24 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
     if status is not None and _is_too_long(error, detail):
         return ContextOverflowError(what, where=where)
     return ModelError(what, where=where, may_be_billed=status is None)
+
+
+def _proxy_or_address(where: str) -> str:
+    return "the proxy (NO_PROXY exempts servers from it)" if THROUGH in where else "the address (--api-base)"
+
+
+def refused_by_proxy(error: Exception, where: str) -> HarnessError | None:
+    """Return the meaning of a proxy's failure to connect; None if the failure is another."""
+    kinds = _classes("aiohttp.ClientHttpProxyError", "httpx.ProxyError")
+    if not (links := [link for link in chain(error) if isinstance(link, kinds)]):
+        return None
+    said = _message(links[-1], {})
+    if refused := re.match(r"4\d\d\b", said):
+        fix = _FATAL_FIX.get(
+            407 if refused[0] == "407" else 0, "Add the server to NO_PROXY, or have the proxy admit it"
+        )
+        return FatalModelError(f"The proxy refused the connection: {said}", where=where, fix=fix)
+    return TransientModelError(f"The proxy could not connect: {said}", where=where, unreachable=True)
 
 
 def refusal_of(error: Exception) -> tuple[int | None, str, str]:
@@ -527,8 +548,8 @@ class Breaker:
             self._down = EndpointDownError(
                 f"{self._where} cannot be reached: {self._failures} attempts, {seconds:,.0f} s. "
                 f"Last error: {self._last_failure}",
-                fix="Check the network, the address (--api-base) and that the server is running, and rerun the same "
-                "command",
+                fix=f"Check the network, {_proxy_or_address(self._where)} and that the server is running, and rerun "
+                "the same command",
             )
             return self._down
         self._down = EndpointDownError(

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import httpx
 from msgspec import Struct, convert
 
-from longmemeval.core.http import refuse_other_server
+from longmemeval.core.http import proxy_for, refuse_other_server
 from longmemeval.core.on_demand import without_collector
 from longmemeval.llm.finish_reasons import finish_reason_of, is_whole
 from longmemeval.llm.http.connections import Destination, DirectResponse, Wire, current_wire, once, try_connection
@@ -236,11 +236,30 @@ def watch_requests(litellm: ModuleType) -> None:
     def create_watched(*arguments: object, **named: object) -> httpx.AsyncBaseTransport | None:
         transport: httpx.AsyncBaseTransport | None = make(*arguments, **named)
         if transport is not None:
+            _speak_socks(transport)
             vars(transport)["handle_async_request"] = _timed(transport.handle_async_request)
         return transport
 
     vars(create_watched)["is_watched"] = True
     handler.create_async_transport = staticmethod(create_watched)
+
+
+def _speak_socks(transport: httpx.AsyncBaseTransport) -> None:
+    """Make a transport of aiohttp's, which speaks no SOCKS, leave requests through such a proxy to httpx."""
+    usual, end, others = transport.handle_async_request, transport.aclose, dict[str, httpx.AsyncHTTPTransport]()
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if not (proxy := proxy_for(str(request.url))).is_socks:
+            return await usual(request)
+        if proxy.url not in others:
+            others[proxy.url] = httpx.AsyncHTTPTransport(proxy=proxy.url)
+        return await others[proxy.url].handle_async_request(request)
+
+    async def close() -> None:
+        for other in (*others.values(), end):
+            await (other.aclose() if isinstance(other, httpx.AsyncHTTPTransport) else other())
+
+    vars(transport).update(handle_async_request=handle, aclose=close)
 
 
 _Handle = Callable[[httpx.Request], Awaitable[httpx.Response]]

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.core.event_loop import paused
-from longmemeval.core.http import refuse_other_server_async
+from longmemeval.core.http import proxy_for, refuse_other_server_async
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.errors import FatalModelError, HarnessError, nearest
 from longmemeval.memory.external.background import complete_in_background, in_background
@@ -338,12 +338,17 @@ class HttpService:
 
     Args:
         address: `http://host:port`, possibly with a path; user information in it is sent as a Basic header.
+
+    Raises:
+        HarnessError: the proxy before it cannot be used.
     """
 
     gone = False
 
     def __init__(self, address: str) -> None:
         self._address = address.rstrip("/")
+        self._proxy = proxy_for(self._address)
+        self._where = f"{public_url(self._address)}{self._proxy}"
         self._client: AsyncClient | None = None
 
     async def call(self, method: str, params: bytes) -> bytes:
@@ -353,7 +358,11 @@ class HttpService:
         if self._client is None:
             # The caller decides how long a call may take.
             hooks = {"response": [refuse_other_server_async]}
-            self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=_CONNECTING_S), event_hooks=hooks)
+            self._client = httpx.AsyncClient(
+                timeout=httpx.Timeout(None, connect=_CONNECTING_S),
+                event_hooks=hooks,
+                transport=httpx.AsyncHTTPTransport(proxy=self._proxy.url or None),
+            )
         url = f"{self._address}/v1/{method}"
         headers = {"Content-Type": "application/json"}
         try:
@@ -364,7 +373,7 @@ class HttpService:
                     if len(body) > LARGEST_MESSAGE:
                         raise self._error(f"sent more than {LARGEST_MESSAGE // 2**20} MB", "garbage")
         except FatalModelError as error:
-            raise ServiceError(error.what, where=public_url(self._address), fix=error.fix, code="garbage") from error
+            raise ServiceError(error.what, where=self._where, fix=error.fix, code="garbage") from error
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
             raise self._error(f"closed the connection instead of answering {method}", "gone", retryable=True) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -382,9 +391,7 @@ class HttpService:
         raise self._error(f"replied {status} to {method}", "garbage", retryable=status in _MAY_PASS)
 
     def _error(self, what: str, code: str, *, retryable: bool = False) -> ServiceError:
-        return ServiceError(
-            f"The memory service {what}", where=public_url(self._address), code=code, retryable=retryable
-        )
+        return ServiceError(f"The memory service {what}", where=self._where, code=code, retryable=retryable)
 
     def peak_resident_bytes(self) -> int | None:
         """Return None: it may run anywhere."""
