@@ -94,8 +94,11 @@ class Proxy(NamedTuple):
         return self.url.startswith("socks")
 
 
-def proxy_for(address: str) -> Proxy:
+def proxy_for(address: str, *, socks: bool = True) -> Proxy:
     """Return the proxy that the environment names for an address: HTTP(S)_PROXY, else ALL_PROXY, unless NO_PROXY.
+
+    Args:
+        socks: False if the client speaks no SOCKS, whatever is installed.
 
     Raises:
         HarnessError: no client can use it, or its package is not installed.
@@ -114,12 +117,13 @@ def proxy_for(address: str) -> Proxy:
     with suppress(ValueError):
         parts = urlsplit(proxy.url)
         if parts.hostname and parts.port != 0 and parts.scheme in ("http", "https", "socks5", "socks5h"):
+            what = f"The proxy {public_url(proxy.url)} speaks SOCKS"
+            if proxy.is_socks and not socks:
+                fix = "Name a proxy that speaks HTTP, or exempt the server with NO_PROXY"
+                raise HarnessError(f"{what}, which the client of {address} does not", where=variable, fix=fix)
             if proxy.is_socks and missing(["socksio"]):
-                raise HarnessError(
-                    f"The proxy {public_url(proxy.url)} speaks SOCKS, for which a package is not installed",
-                    where=variable,
-                    fix=f"Run: env -u {variable} {install_command('socks')}",
-                )
+                fix = f"Run: env -u {variable} {install_command('socks')}"
+                raise HarnessError(f"{what}, for which a package is not installed", where=variable, fix=fix)
             return proxy
     raise HarnessError(
         f"The proxy '{public_url(proxy.url)}' cannot be used",

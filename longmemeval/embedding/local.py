@@ -12,6 +12,7 @@ import numpy as np
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.caches import is_worker
 from longmemeval.core.files import sha256_file, sha256_text
+from longmemeval.core.http import proxy_for
 from longmemeval.core.installation import install_command
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
@@ -99,7 +100,7 @@ class LocalEmbedder:
             by_name = "fastembed downloads a model by name once: check the network, or name a folder"
             raise HarnessError(
                 f"The embedding model cannot be used: {' '.join(str(error).split())[:300]}",
-                where=self.spec,
+                where=self.spec if self._folder else f"{self.spec}{proxy_for('https://huggingface.co')}",
                 fix="model.onnx must be a text encoder made for mean pooling" if self._folder else by_name,
             ) from error
         if vector.shape != (self.dimension,):

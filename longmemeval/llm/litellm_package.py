@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from longmemeval.core.http import without_proxy_here
 from longmemeval.core.on_demand import without_collector
 
 Table = Mapping[str, Mapping[str, Any]]
@@ -76,7 +75,6 @@ def load_environment_file() -> None:
 def load_litellm() -> ModuleType:
     """Load LiteLLM without telemetry, log output, or a network call for prices; the first call takes seconds."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    os.environ.update(without_proxy_here(os.environ))
     # Raised by LiteLLM's own type definitions when an Ollama model is first used; users can do nothing about it.
     warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier", category=UserWarning)
     # Raised when a call is cancelled between two of LiteLLM's own steps.

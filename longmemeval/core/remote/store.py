@@ -20,6 +20,7 @@ from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from longmemeval.core.defaults import GIVE_UP_AFTER_S
+from longmemeval.core.http import Proxy, proxy_for, without_proxy_here
 from longmemeval.core.installation import install_command
 from longmemeval.core.remote.places import RemoteFolder, cache_bytes
 from longmemeval.errors import FixtureError, HarnessError, StoreDownError, chain, needed
@@ -30,6 +31,7 @@ NO_LOGIN = {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentials
 REFUSED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "403"}
 UNREACHED = {
     "EndpointConnectionError",
+    "ProxyConnectionError",
     "ConnectTimeoutError",
     "ReadTimeoutError",
     "ClientConnectorError",
@@ -76,6 +78,7 @@ _LOGINS = {
     "gs": "Run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
     "az": "Set AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
+_AMAZONS = "https://s3.amazonaws.com"
 _ENDPOINTS = {"s3": " (and AWS_ENDPOINT_URL, if the store is not Amazon's)"}
 _AT_ONCE = 256
 _TURNED_DOWN = {"PreconditionFailed", "412"}
@@ -143,10 +146,13 @@ class Store:
         with self._translated_errors():
             what = f"Addresses that begin {scheme}:// need packages that are not installed"
             fix = f"Run: {install_command(_EXTRAS[scheme])}"
+            # Google's and Azure's clients find their proxies themselves.
+            self._proxy = proxy_for(_endpoint() or _AMAZONS, socks=False) if scheme == "s3" else Proxy()
+            os.environ.update(without_proxy_here(os.environ))
             with needed(what, fix, where=self._address):
                 from upath import UPath
 
-                options = _options(scheme, self._silent_s)
+                options = _options(scheme, self._silent_s, self._proxy)
                 self._fs = UPath(self._address, use_listings_cache=False, **options).fs
         if scheme == "s3":
             self._fs.retries = 1  # Retries are made here.
@@ -362,7 +368,7 @@ class Store:
             again = f"Check the network and the address{_ENDPOINTS.get(self._scheme, '')}"
             return _PassingError(
                 f"The store cannot be reached ({type(error).__name__})",
-                where=where,
+                where=f"{where}{self._proxy}",
                 fix=f"{again}; then rerun the command, which continues where it stopped",
                 answered=False,
             )
@@ -381,11 +387,12 @@ class Store:
         )
 
 
-def _options(scheme: str, silent_s: float) -> dict[str, Any]:
+def _options(scheme: str, silent_s: float, proxy: Proxy) -> dict[str, Any]:
     """Return the options for a store's library.
 
     Args:
         silent_s: seconds for which a request may get no byte.
+        proxy: the proxy before the store.
     """
     if scheme != "s3":
         return {}
@@ -398,6 +405,7 @@ def _options(scheme: str, silent_s: float) -> dict[str, Any]:
             "connect_timeout": min(10.0, silent_s),
             "read_timeout": silent_s,
             "max_pool_connections": 64,
+            "proxies": {"http": proxy.url, "https": proxy.url} if proxy.url else {},
         },
         # Objects are read in one request, not in two or more.
         "max_concurrency": 1,

@@ -213,7 +213,8 @@ class BatchEndpoint:
 
     def _common_arguments(self, seconds: float = 0.0) -> dict[str, Any]:
         """Return the arguments of every LiteLLM call."""
-        chosen = {name: self._arguments[name] for name in ("api_base", "api_key", "extra_headers", "max_retries")}
+        names = ("api_base", "api_key", "api_version", "extra_headers", "max_retries")
+        chosen = {name: self._arguments[name] for name in names if name in self._arguments}
         timeout = max(seconds, self._options.timeout_s)
         return chosen | {"timeout": timeout, "custom_llm_provider": self.provider}
 

@@ -1,6 +1,7 @@
 """Connections to chat models: when a request left and its reply arrived, and where it is sent."""
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from longmemeval.core.http import proxy_for
+from longmemeval.core.http import proxy_for, without_proxy_here
 from longmemeval.core.secrets.redaction import Address
 from longmemeval.llm.costs import reply_cost
 from longmemeval.llm.http.endpoints import endpoint, own_addresses
@@ -182,6 +183,7 @@ class Destination:
     def __init__(self, spec: str, options: ModelOptions, api_key: str | None, address: Address | None) -> None:
         self._spec, self._timeout_s, self._api_key, self._address = spec, options.timeout_s, api_key, address
         self.served_at = address.url if address else endpoint(spec, options) or next(iter(own_addresses(spec)), None)
+        os.environ.update(without_proxy_here(os.environ))  # For LiteLLM, whose clients read it.
         self.proxy = proxy_for(self.served_at or "https:")
         self.name = (f"{spec} at {address.url}" if address else spec) + str(self.proxy)
         self.key = api_key or key_in_environment(spec)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FATAL_FIX = {
     401: "Set the right API key for this provider",
     402: "Top up the account",
-    407: "Write user and password into the proxy's variable: http://USER:PASSWORD@HOST:PORT",
+    407: "Put the proxy's user and password, as USER:PASSWORD and an @, before its host",
     403: "Check that the key may use this model",
     404: "Check the model's name and --api-base",
 }
@@ -156,13 +156,12 @@ def refused_by_proxy(error: Exception, where: str) -> HarnessError | None:
     kinds = _classes("aiohttp.ClientHttpProxyError", "httpx.ProxyError")
     if not (links := [link for link in chain(error) if isinstance(link, kinds)]):
         return None
-    said = _message(links[-1], {})
+    said = re.sub(", message='(.*)', url=.*", r" \1", _message(links[-1], {}))
     if refused := re.match(r"4\d\d\b", said):
-        fix = _FATAL_FIX.get(
-            407 if refused[0] == "407" else 0, "Add the server to NO_PROXY, or have the proxy admit it"
-        )
+        fix = _FATAL_FIX[407] if refused[0] == "407" else "Add the server to NO_PROXY, or have the proxy admit it"
         return FatalModelError(f"The proxy refused the connection: {said}", where=where, fix=fix)
-    return TransientModelError(f"The proxy could not connect: {said}", where=where, unreachable=True)
+    reason = _cause(error) if _caused_by(error, (OSError,)) else said
+    return TransientModelError(f"The proxy could not connect: {reason}", where=where, unreachable=True)
 
 
 def refusal_of(error: Exception) -> tuple[int | None, str, str]:
