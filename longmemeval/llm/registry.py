@@ -272,7 +272,7 @@ def _missing_variables(spec: str, provider: str, api_base: str | None) -> list[s
         if provider == "azure":
             needed |= {
                 "AZURE_API_KEY": key_in_environment(spec) or setting("AZURE_AD_TOKEN"),
-                "AZURE_API_BASE": endpoint(spec, ModelOptions(api_base)),
+                "AZURE_API_BASE": endpoint(spec, ModelOptions(api_base)) or "",
                 "AZURE_API_VERSION": setting(*AZURE_VERSIONS),
             }
         return [name for name, value in needed.items() if not value]

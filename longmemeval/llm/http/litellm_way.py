@@ -256,8 +256,9 @@ def _speak_socks(transport: httpx.AsyncBaseTransport) -> None:
         return await others[proxy.url].handle_async_request(request)
 
     async def close() -> None:
-        for other in (*others.values(), end):
-            await (other.aclose() if isinstance(other, httpx.AsyncHTTPTransport) else other())
+        await end()
+        for other in others.values():
+            await other.aclose()
 
     vars(transport).update(handle_async_request=handle, aclose=close)
 

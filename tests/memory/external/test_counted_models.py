@@ -152,6 +152,13 @@ def seen(server: ModelServer) -> tuple[int, int, int]:
     return len(texts), sum(len(text.split()) for text in texts), sum(len(text.split()) for text in replies)
 
 
+def test_a_memory_reaches_its_models_whatever_proxy_the_environment_names(folder: Path, server: ModelServer) -> None:
+    (folder / "client.py").write_text(OPENAI)
+    dead = nobody().removesuffix("/v1")
+    longmemeval(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY, HTTP_PROXY=dead, ALL_PROXY=dead)
+    assert len(server.chat_requests) == 6
+
+
 def test_ingestion_is_counted_as_the_endpoint_saw_it_and_paid_once(folder: Path, server: ModelServer) -> None:
     (folder / "client.py").write_text(OPENAI)
     done = longmemeval(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY)

@@ -5,6 +5,7 @@ It has its own event loop, so that a memory that waits for a model in another lo
 
 import asyncio
 import base64
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from aiohttp import web
 
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.files import sha256_bytes
+from longmemeval.core.http import without_proxy_here
 from longmemeval.core.secrets.redaction import redact
 from longmemeval.embedding.registry import is_remote, load_embedder
 from longmemeval.errors import (
@@ -395,6 +397,7 @@ class ModelProxy:
                 site = web.TCPSite(runner, "127.0.0.1", 0)
                 await site.start()
                 self._port = runner.addresses[0][1]
+                os.environ.update(without_proxy_here(os.environ))  # For memories of this process.
             return self._port
 
     def _scope(self, request: web.Request) -> ProxiedScope:
