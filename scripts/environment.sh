@@ -5,7 +5,7 @@
 # Sets EVERYTHING to all extras. Does nothing when the environment is already made from the same files. Leaves out hnsw,
 # which is compiled, where there is no compiler.
 
-EVERYTHING=dev,docs,hnsw,local,report,view,pandas,sign,falkordb,ladybug,lancedb,postgres,qdrant,dask,ray,zstd,s3
+EVERYTHING=dev,docs,hnsw,local,report,view,pandas,sign,falkordb,ladybug,lancedb,postgres,qdrant,dask,ray,zstd,s3,socks
 
 find_python() {
     local candidate

@@ -202,6 +202,7 @@ def check_endpoint(api_base: str | None, where: str = "--api-base") -> None:
     if "://" not in api_base:
         user, _, shown = api_base.rpartition("@")
         if not fault_of(f"{scheme}://{api_base}"):
-            fix = f"Begin it with {scheme}://" if user else f"Write {scheme}://{shown}"
+            usual = "" if "/" in shown else f", usually {scheme}://{shown}/v1"
+            fix = f"Begin it with {scheme}://" if user else f"Write {scheme}://{shown}{usual}"
             fault = Fault("is not a web address", fix)
     raise FatalModelError(f"The endpoint '{shown}' {fault.what}", where=where, fix=fault.fix)

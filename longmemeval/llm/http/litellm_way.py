@@ -246,18 +246,18 @@ def watch_requests(litellm: ModuleType) -> None:
 
 def _speak_socks(transport: httpx.AsyncBaseTransport) -> None:
     """Make a transport of aiohttp's, which speaks no SOCKS, leave requests through such a proxy to httpx."""
-    usual, end, others = transport.handle_async_request, transport.aclose, dict[str, httpx.AsyncHTTPTransport]()
+    usual, end, others = transport.handle_async_request, transport.aclose, dict[str, httpx.AsyncHTTPTransport | None]()
 
     async def handle(request: httpx.Request) -> httpx.Response:
-        if not (proxy := proxy_for(str(request.url))).is_socks:
-            return await usual(request)
-        if proxy.url not in others:
-            others[proxy.url] = httpx.AsyncHTTPTransport(proxy=proxy.url)
-        return await others[proxy.url].handle_async_request(request)
+        origin = f"{request.url.scheme}://{request.url.netloc.decode()}"
+        if origin not in others:
+            proxy = proxy_for(origin)
+            others[origin] = httpx.AsyncHTTPTransport(proxy=proxy.url) if proxy.is_socks else None
+        return await (other.handle_async_request if (other := others[origin]) else usual)(request)
 
     async def close() -> None:
         await end()
-        for other in others.values():
+        for other in filter(None, others.values()):
             await other.aclose()
 
     vars(transport).update(handle_async_request=handle, aclose=close)
