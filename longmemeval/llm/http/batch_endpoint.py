@@ -247,8 +247,7 @@ class BatchEndpoint:
             )
         except TransientModelError as error:
             raise EndpointDownError(
-                f"The batch endpoints have failed every call. Last error: {error.what}",
-                where=self.name,
+                f"The batch endpoints of {self.name} have failed every call. Last error: {error.what}",
                 fix="Rerun the same command when they answer again: the provider keeps what it has",
             ) from None
         return done
