@@ -115,7 +115,7 @@ def test_the_proxy_of_the_environment_is_asked(
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "0.0.0.0"])
-@pytest.mark.parametrize("proxy", [nobody().removesuffix("/v1"), "socks5://127.0.0.1:9"])
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks5://127.0.0.1:9"])
 def test_this_machine_is_called_directly(
     client: Client, name: str, proxy: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
