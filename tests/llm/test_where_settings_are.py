@@ -11,9 +11,10 @@ from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
 from longmemeval.llm.registry import load_batch_endpoint, load_chat_model, load_forwarded
-from tests.server import ModelServer, nobody
+from tests.server import ModelServer
 from tests.support import longmemeval
 
+NOWHERE = "http://127.0.0.1:9/v1"
 KEY = "sk-test-0123456789abcdef"
 NAMES = """
 OPENAI_API_KEY OPENAI_BASE_URL OPENAI_API_BASE OPENAI_ORGANIZATION OPENAI_ORG_ID OPENAI_PROJECT_ID OPENAI_API_VERSION
@@ -78,7 +79,7 @@ def test_blanks_around_a_key_are_not_sent(
 def test_a_key_that_no_request_can_carry_is_refused_by_its_variable(
     key: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = ModelOptions(nobody())
+    options = ModelOptions(NOWHERE)
     for name, load in (
         ("OPENAI_API_KEY", lambda: load_chat_model("openai/gpt-4o", options)),
         ("OPENAI_API_KEY", lambda: load_forwarded("openai/gpt-4o", options)),
@@ -110,7 +111,7 @@ def test_an_empty_key_is_none(key: str, server: ModelServer, monkeypatch: pytest
 def test_nothing_is_written_before_a_key_is_refused(tmp_path: Path) -> None:
     longmemeval("prepare", "-d", "sample", "-m", "last-k", "--limit", "1", cwd=tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    run = ("run", "-d", "sample", "-m", "last-k", "--limit", "1", "--api-base", nobody())
+    run = ("run", "-d", "sample", "-m", "last-k", "--limit", "1", "--api-base", NOWHERE)
     refused = longmemeval(*run, "--model", "openai/gpt-4o", cwd=tmp_path, code=2, OPENAI_API_KEY=f"{KEY}ä").stderr
     assert "Error: OPENAI_API_KEY has the character 'ä' in it" in " ".join(refused.split())
     assert sorted(tmp_path.rglob("*")) == before
@@ -134,7 +135,7 @@ def test_the_option_counts_before_the_variables_and_the_first_variable_before_th
     server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    dead = nobody()
+    dead = NOWHERE
     for option, first, second in ((server.url, dead, dead), (None, server.url, dead), (None, " ", server.url)):
         monkeypatch.setenv("OPENAI_BASE_URL", first)
         monkeypatch.setenv("OPENAI_API_BASE", second)
@@ -211,13 +212,13 @@ def test_a_deployment_is_called_wherever_its_settings_are(
 def test_what_is_missing_is_named_and_nothing_else(
     given: tuple[str, ...], missing: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = {"KEY": KEY, "VERSION": "2024-10-21", "BASE": nobody()}
+    values = {"KEY": KEY, "VERSION": "2024-10-21", "BASE": NOWHERE}
     for name in given:
         if name != "option":
             monkeypatch.setenv(f"AZURE_API_{name}", values[name])
     for load in (load_chat_model, load_forwarded, load_batch_endpoint):
         with pytest.raises(FatalModelError) as raised:
-            load("azure/prod-chat", ModelOptions(nobody() if "option" in given else None))
+            load("azure/prod-chat", ModelOptions(NOWHERE if "option" in given else None))
         assert raised.value.where == f"environment: {missing}"
         assert raised.value.fix.startswith(fix)
         assert "give --api-base" not in raised.value.fix or "name openai/MODEL and give" in raised.value.fix

@@ -23,7 +23,7 @@ from longmemeval.llm.providers import without_keys
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.memory.external.transports.service import HttpService
 from tests.proxies import proxy_server
-from tests.server import ModelServer, nobody
+from tests.server import ModelServer
 
 VARIABLES = [name.upper() if upper else name for name in ("http_proxy", "all_proxy") for upper in (True, False)]
 FILE = b"[]"
@@ -146,7 +146,7 @@ def test_servers_exempt_from_the_proxy_are_called_directly(
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_dead_proxy_is_named(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    address = nobody().removesuffix("/v1")
+    address = "http://127.0.0.1:9"  # A port that no other test's server is given.
     monkeypatch.setenv("HTTP_PROXY", address.replace("//", "//me:password-of-mine@"))
     with pytest.raises(HarnessError) as raised:
         client("http://models.example")

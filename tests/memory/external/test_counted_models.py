@@ -154,7 +154,7 @@ def seen(server: ModelServer) -> tuple[int, int, int]:
 
 def test_a_memory_reaches_its_models_whatever_proxy_the_environment_names(folder: Path, server: ModelServer) -> None:
     (folder / "client.py").write_text(OPENAI)
-    dead = nobody().removesuffix("/v1")
+    dead = "http://127.0.0.1:9"
     longmemeval(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY, HTTP_PROXY=dead, ALL_PROXY=dead)
     assert len(server.chat_requests) == 6
 
