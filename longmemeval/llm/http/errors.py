@@ -156,7 +156,7 @@ def refused_by_proxy(error: Exception, where: str) -> HarnessError | None:
     kinds = _classes("aiohttp.ClientHttpProxyError", "httpx.ProxyError")
     if not (links := [link for link in chain(error) if isinstance(link, kinds)]):
         return None
-    said = re.sub(", message='(.*)', url=.*", r" \1", _message(links[-1], {}))
+    said = re.sub(", message='(.*)', url=.*", r" \1", _message(links[-1], None))
     if refused := re.match(r"4\d\d\b", said):
         fix = _FATAL_FIX[407] if refused[0] == "407" else "Add the server to NO_PROXY, or have the proxy admit it"
         return FatalModelError(f"The proxy refused the connection: {said}", where=where, fix=fix)
