@@ -470,7 +470,7 @@ MOST_IMPORTS = 25
 IMPORT_MORE = {
     "longmemeval/pipeline/evaluate/evaluate.py": 29,
     "longmemeval/pipeline/judge_check/check.py": 29,
-    "longmemeval/pipeline/run/run.py": 27,
+    "longmemeval/pipeline/run/run.py": 26,
 }
 
 

@@ -221,7 +221,7 @@ class ClaimTrial:
         """Return the id of the rankings: readable, with a hash of all that decides them; measures share a run."""
         ids = [question.question_id for question in self.data.questions]
         decisive = [
-            self.settings.model_dump(exclude={"measure", "model_options", "judge_options"}),
+            self.settings.model_dump(exclude={"measure", "model_options", "query_model", "judge_options"}),
             self.data.dataset.content_sha256,
             ids,
         ]
@@ -248,6 +248,7 @@ class ClaimTrial:
                 protocol=self.settings.protocol,
                 prepared=self._prepare_options().name,
                 model_options=self._connection.deciding(self.settings.model_options),
+                query_model=self.settings.query_model or None,
             ),
             folders=self.folders,
         )

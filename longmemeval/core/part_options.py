@@ -56,6 +56,10 @@ class PartOptions(BaseModel):
     """Text file that tells the fact model what to extract."""
 
 
+CHAT_MODELS = tuple(name for name in PartOptions.model_fields if name.endswith("_model"))
+"""Names of the options that name a chat model."""
+
+
 def as_flags(values: dict[str, str]) -> list[str]:
     """Return the command-line arguments for these values, defaults omitted."""
     return words_for(PartOptions, values)

@@ -3,20 +3,21 @@
 import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.http import note_wait, proxy_for, refuse_other_server, requested_wait, too_long_a_wait
+from longmemeval.core.secrets.parameters import resolved
 from longmemeval.core.secrets.redaction import public_url, redact, register_address, split_address
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
 from longmemeval.llm.costs import Account, price
 from longmemeval.llm.http.endpoints import endpoint_of
 from longmemeval.llm.http.errors import refused_by_proxy
-from longmemeval.llm.options import check_endpoint
+from longmemeval.llm.options import check_endpoint, named, split_options, with_options
 from longmemeval.llm.providers import OPENAI_PROVIDERS, account_headers, setting
 from longmemeval.llm.rates import Permit, TokenEstimate, gate_for
 from longmemeval.records import Usage
@@ -42,6 +43,7 @@ _FATAL_STATUSES = {
     404: "does not know the model or the path",
 }
 _BAD_INPUT_STATUSES = {400, 413, 422}
+_OURS = {"input", "encoding_format"}
 
 
 class RemoteEmbedder:
@@ -52,7 +54,7 @@ class RemoteEmbedder:
     a text keeps its first row.
 
     Args:
-        model: the model's name, as the server knows it.
+        model: the model's name, as the server knows it, and fields of each request after it (`,dimensions=256`).
         settings: connection and account; without an address, that of the environment, else OpenAI's own endpoint.
 
     Attributes:
@@ -65,7 +67,8 @@ class RemoteEmbedder:
     """
 
     def __init__(self, model: str, settings: EmbedderSettings) -> None:
-        self.spec = f"openai:{model}"
+        self._model, self._fields = _with_fields(model)
+        self.spec = f"openai:{with_options(model)}"
         base, place = endpoint_of("openai", settings)
         register_address(base)
         check_endpoint(base, place)
@@ -80,14 +83,13 @@ class RemoteEmbedder:
         self._headers = {"Authorization": f"Bearer {self._key or _PLACEHOLDER_KEY}", "Content-Type": "application/json"}
         self._headers |= account_headers() | (address.headers if address else {})
         self._base = _with_slash(address.url if address else _OWN_ADDRESS)
-        self._model = model
         self._settings = settings
         self._account = settings.account if self._is_priced(settings.account, own_server=base is not None) else None
         self._endpoint = public_url(self._base)
         self._proxy = proxy_for(self._base)
         self._where = f"{self.spec} at {self._endpoint}{self._proxy}"
-        self._gate = gate_for(self.spec, self._endpoint, self._key, settings.rates)
-        self.fingerprint = f"openai:{model}@{self._endpoint}"
+        self._gate = gate_for(f"openai:{self._model}", self._endpoint, self._key, settings.rates)
+        self.fingerprint = f"{self.spec}@{self._endpoint}"
         self.usage = Usage()
         self._dimension: int | None = None
 
@@ -172,7 +174,9 @@ class RemoteEmbedder:
         try:
             response = self._client.post(
                 f"{self._base}embeddings",
-                content=msgspec.json.encode({"input": texts, "model": self._model, "encoding_format": "float"}),
+                content=msgspec.json.encode(
+                    {"input": texts, "model": self._model, "encoding_format": "float"} | resolved(self._fields)
+                ),
                 headers=self._headers,
                 timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
             )
@@ -275,6 +279,18 @@ class RemoteEmbedder:
         )
 
 
+def _with_fields(model: str) -> tuple[str, dict[str, Any]]:
+    """Return a model's name, and the fields of its requests that follow it.
+
+    Raises:
+        HarnessError: the harness itself sets one of them, or it is for chat models.
+    """
+    name, options = named(model)
+    if wrong := [*options.calls.recorded.keys() - {"model_options"}, *_OURS & options.more.keys()]:
+        raise HarnessError(f"'{wrong[0]}' is no option of an embedder", where=model, fix="Leave it out")
+    return name, options.more
+
+
 class _Item(msgspec.Struct):
     index: int
     embedding: list[float]
@@ -361,4 +377,6 @@ def _cost(model: str, tokens: int) -> Usage:
     return Usage.of_call(tokens, 0, price(model, tokens) or None)
 
 
-OPENAI = EmbedderKind(RemoteEmbedder, "openai:text-embedding-3-small", is_remote=True, priced_as=lambda model: model)
+OPENAI = EmbedderKind(
+    RemoteEmbedder, "openai:text-embedding-3-small", is_remote=True, priced_as=lambda model: split_options(model)[0]
+)

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_text
+from longmemeval.llm.options import named
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 from longmemeval.records import Usage
 
@@ -99,11 +100,12 @@ async def ask_for_list(
 
 def recipe_of(model: ChatModel, prompts: Mapping[str, str], max_tokens: int) -> dict[str, Any]:
     """Return the recipe of replies, without the texts that the calls are about."""
+    _, options = named(model.spec)
     return {
         "prompts_sha256": {name: sha256_text(text) for name, text in prompts.items()},
         "model": model.spec,
-        "temperature": TEMPERATURE,
-        "max_tokens": max_tokens,
+        "temperature": TEMPERATURE if options.temperature is None else options.temperature,
+        "max_tokens": options.max_tokens or max_tokens,
     }
 
 

@@ -1,7 +1,9 @@
 """Connection options for chat models, and which specs are offline."""
 
 import json
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct, structs
@@ -54,13 +56,18 @@ QueryModel = Annotated[
     str | None,
     Flag(
         metavar="MODEL",
-        help="Chat model for decompose=model and time_range_by=model.",
+        help="Chat model for decompose=model and time_range_by=model; options may follow it: MODEL,KEY=VALUE.",
     ),
 ]
 
 
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-GENERATION = ("temperature", "top_p", "model_seed", "reasoning_effort", "reasoning_budget", "model_option")
+CONNECTION = ("api_base", "timeout_s", "max_attempts", "give_up_after_s")
+"""Fields of `ModelOptions` that decide how a model is reached, as verbs offer them."""
+GENERATION = (
+    *("temperature", "top_p", "model_seed", "reasoning_effort", "reasoning_budget", "max_tokens"),
+    "model_option",
+)
 """Fields of `ModelOptions` that decide replies; the others decide how the model is reached."""
 _OURS = frozenset(("messages", "model", "n", "stream", "tools", "tool_choice", "max_tokens", "max_completion_tokens"))
 """Fields of a request that the harness alone sets."""
@@ -92,6 +99,8 @@ class ModelOptions(Options, frozen=True):
     """none, minimal, low, medium, high, xhigh or max."""
     reasoning_budget: Annotated[int | None, Flag(metavar="TOKENS", minimum=0)] = None
     """Tokens for reasoning, on top of the visible reply."""
+    max_tokens: Annotated[int | None, Flag(metavar="TOKENS", minimum=1)] = None
+    """Longest visible reply, in place of the prompt's own limit."""
     model_option: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE")] = ()
     """Field that only the provider knows; repeatable.
 
@@ -127,12 +136,13 @@ class ModelOptions(Options, frozen=True):
     @property
     def recorded(self) -> dict[str, Any]:
         """What decides replies, as runs, judges and caches record it; empty if no such option is given."""
-        budget = {} if self.reasoning_budget is None else {"reasoning_budget": self.reasoning_budget}
+        limits = {"reasoning_budget": self.reasoning_budget, "max_tokens": self.max_tokens}
+        found = self.given | {name: value for name, value in limits.items() if value is not None}
         if not self.model_option:
-            return self.given | budget
+            return found
         from longmemeval.core.secrets.parameters import public
 
-        return self.given | budget | {"model_options": public(self.more)}
+        return found | {"model_options": public(self.more)}
 
     @property
     def calls(self) -> "ModelOptions":
@@ -176,10 +186,81 @@ def _pair(text: str) -> tuple[str, Any]:
         own = "model-seed" if name == "seed" else name.replace("_", "-")
         fix = f"Use --{own}" if name in _OWN_OPTIONS else "Leave it out: the harness sets it"
         raise HarnessError(f"'{name}' is no option of the provider alone", where="--model-option", fix=fix)
+    return name, _value(value)
+
+
+def _value(text: str) -> object:
     try:
-        return name, json.loads(value)
+        return json.loads(text)
     except ValueError:
-        return name, value
+        return text
+
+
+# Options after a model's name, for models that a command names beside the one that its own options are for.
+
+_OPTIONS_FOLLOW = re.compile(r",(?=[A-Za-z_][\w-]*=)")
+
+
+def takes_options(spec: str) -> bool:
+    """Return whether a model is called with options: no offline model is, and no program."""
+    return not is_offline(spec) and not spec.startswith("command:")
+
+
+def split_options(spec: str) -> tuple[str, tuple[str, ...]]:
+    """Return a model's name, and the options after it: of `openai/gpt-5-mini,reasoning_effort=low`, that one."""
+    if not takes_options(spec):
+        return spec, ()
+    name, *options = _OPTIONS_FOLLOW.split(spec)
+    return name, tuple(options)
+
+
+def named(spec: str, reached: ModelOptions = ModelOptions()) -> tuple[str, ModelOptions]:
+    """Return the model that `spec` names, and `reached` with the options after its name.
+
+    Raises:
+        HarnessError: one of them is misspelt, or has the wrong type.
+    """
+    name, texts = split_options(spec)
+    if not texts:
+        return spec, reached
+    own, more = dict[str, Any](), list[str]()
+    for text in texts:
+        key, _, value = text.partition("=")
+        field = "model_seed" if key == "seed" else key.replace("-", "_")
+        if field in GENERATION[:-1]:
+            own[field] = _value(value)
+        elif near := get_close_matches(field, GENERATION, 1, 0.8):
+            raise HarnessError(f"Unknown option '{key}' of a model", where=name, fix=f"Write '{near[0]}'")
+        else:
+            more.append(text)
+    try:
+        return name, reached.deciding({**own, "model_option": more})
+    except HarnessError as error:
+        raise HarnessError(error.what, where=name, fix=error.fix) from error
+
+
+def with_options(spec: str, options: ModelOptions = ModelOptions()) -> str:
+    """Return a model with `options` and its own after its name, its own before others, in one order.
+
+    Raises:
+        HarnessError: as for `named`, or one holds a secret, which recipes would show.
+    """
+    from longmemeval.core.secrets.parameters import public
+
+    name, texts = split_options(spec)
+    _, whole = named(",".join((name, *_texts(options), *texts)))
+    if public(whole.more) != whole.more:
+        raise HarnessError("A secret follows a model's name", where=name, fix="Write KEY=env:VARIABLE")
+    return ",".join((name, *_texts(whole)))
+
+
+def _texts(options: ModelOptions) -> list[str]:
+    values = {name: value for name in GENERATION[:-1] if (value := getattr(options, name)) is not None}
+    return [f"{name}={_text(value)}" for name, value in (*values.items(), *sorted(options.more.items()))]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) and _value(value) == value else json.dumps(value, separators=(",", ":"))
 
 
 def is_offline(spec: str) -> bool:

@@ -40,7 +40,7 @@ class ReplyLimits:
     """The limits that one model is sent, for limits of its visible reply; learns from replies that it reasons."""
 
     def __init__(self, spec: str, options: ModelOptions) -> None:
-        self._spec = spec
+        self._spec, self._visible = spec, options.max_tokens
         self._reasons = reasons(spec, options)
         budget = options.reasoning_budget
         self._room = ROOM[options.reasoning_effort or "medium"] if budget is None else budget
@@ -51,11 +51,13 @@ class ReplyLimits:
         self._starved = 0
 
     def first(self, visible: int, prompt: int = 0) -> int:
-        """Return the limit to send first, with a prompt of so many tokens."""
+        """Return the limit to send first, for the limit of a request and a prompt of so many tokens."""
+        visible = self._visible or visible
         return self._capped(visible + self._room, visible, prompt) if self._reasons else visible
 
     def wider(self, visible: int, sent: int, prompt: int = 0) -> int | None:
         """Return the limit to send once more after an empty reply; None if there is no wider one."""
+        visible = self._visible or visible
         wanted = visible + self._room if sent == visible else visible + 2 * (sent - visible)
         wider = self._capped(wanted, visible, prompt)
         return wider if wider > sent else None

@@ -15,7 +15,7 @@ from longmemeval.llm.http.endpoints import endpoint, endpoint_of
 from longmemeval.llm.http.openai_protocol import is_direct, takes_temperature
 from longmemeval.llm.http.own_server import is_own_server
 from longmemeval.llm.litellm_package import load_litellm
-from longmemeval.llm.options import OFFLINE_WAY, ModelOptions, check_endpoint, is_offline
+from longmemeval.llm.options import OFFLINE_WAY, ModelOptions, check_endpoint, is_offline, split_options
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.providers import (
     AZURE_VERSIONS,
@@ -129,6 +129,10 @@ def check_batches(spec: str) -> None:
 def _key_and_address(spec: str, options: ModelOptions) -> tuple[str | None, Address | None]:
     """Return the key and the address of calls, each None if LiteLLM finds it itself; checked without a call."""
     check_endpoint(options.api_base)
+    if own := split_options(spec)[1]:
+        name = own[0].partition("=")[0].replace("_", "-")
+        fix = f"Give them to the command, such as --{name}; in files and in Python under `model_options`"
+        raise FatalModelError("The options of this model do not follow its name", where=spec, fix=fix)
     _check_kind(spec)
     return _placeholder_key(spec, options.api_base), _address(spec, options)
 

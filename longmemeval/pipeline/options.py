@@ -12,9 +12,19 @@ from longmemeval.core.arguments import Options, check_fields
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.executors.local import ExecutorName, Jobs
 from longmemeval.core.options import OUTPUT, WHAT, Flag, Group
-from longmemeval.core.part_options import PartOptions, refusal
+from longmemeval.core.part_options import CHAT_MODELS, PartOptions, refusal
 from longmemeval.errors import HarnessError
-from longmemeval.llm.options import Concurrency, MaxCost, ModelOptions, QueryModel, Votes
+from longmemeval.llm.options import (
+    CONNECTION,
+    GENERATION,
+    Concurrency,
+    MaxCost,
+    ModelOptions,
+    QueryModel,
+    Votes,
+    takes_options,
+    with_options,
+)
 from longmemeval.measures.notation import Granularity, RetrievalProtocol
 
 if TYPE_CHECKING:
@@ -30,11 +40,15 @@ class PrepareOptions(PartOptions):
 
     name: Annotated[str, Flag(WHAT, "NAME", name="--prepared --name")] = "default"
     """Name of the preparation."""
-    model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s"))] = ModelOptions()
-    """The connection to chat models and embedders. Its fields are keywords here too: `PrepareOptions(api_base=…)`."""
+    model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s", *GENERATION))] = ModelOptions()
+    """The connection to chat models and embedders. Its fields are keywords here too: `PrepareOptions(api_base=…)`.
+
+    Those that decide replies are for all chat models of the preparation, and recorded with their names (`of_parts`).
+    """
     if TYPE_CHECKING:  # Keywords for `model_options` (`_checked`).
         api_base: InitVar[str | None] = None
         give_up_after_s: InitVar[float] = 0.0
+        reasoning_effort: InitVar[str | None] = None
         rates: InitVar[RateLimits] = RateLimits()
     spending: MaxCost = None
     """The most that embeddings and chat models may cost over all starts of this preparation; None: no limit."""
@@ -73,11 +87,6 @@ class PrepareOptions(PartOptions):
             known = [*cls.model_fields, *ModelOptions.__struct_fields__]
             raise refusal(error, known, "option of `prepare`") from error
         check_fields(options.model_options)
-        if options.model_options.recorded:
-            raise HarnessError(
-                f"`prepare` takes no {' and no '.join(options.model_options.recorded)}: its models get no options yet",
-                fix="Leave them out",
-            )
         return options
 
     def replaced(self, **changes: object) -> "PrepareOptions":
@@ -86,10 +95,21 @@ class PrepareOptions(PartOptions):
 
     @property
     def of_parts(self) -> PartOptions:
-        """The options that decide the bytes of parts; paths are absolute, for workers in other folders."""
+        """The options that decide the bytes of parts; paths are absolute, for workers in other folders.
+
+        Raises:
+            HarnessError: there is no chat model for what is to decide its replies, or an option of one is wrong.
+        """
         values = {name: getattr(self, name) for name in PartOptions.model_fields}
-        absolute = {name: value.absolute() if isinstance(value, Path) else value for name, value in values.items()}
-        return PartOptions.model_validate(absolute)
+        values |= {name: value.absolute() for name, value in values.items() if isinstance(value, Path)}
+        named = {name: values[name] for name in CHAT_MODELS if values[name] not in (None, "rules")}
+        called = {name: with_options(spec, self.model_options) for name, spec in named.items() if takes_options(spec)}
+        if self.model_options.recorded and not called:
+            raise HarnessError(
+                f"There is no chat model to which {' and '.join(self.model_options.recorded)} could apply",
+                fix=f"Name one with {' or '.join(f'--{name}'.replace('_', '-') for name in CHAT_MODELS)}",
+            )
+        return PartOptions.model_validate(values | called)
 
 
 def _with_connection(values: object) -> object:
@@ -104,6 +124,8 @@ def _with_connection(values: object) -> object:
 
 # Options of answering that a command line can give.
 
+OF_ANSWERS = tuple(name for name in GENERATION if name != "max_tokens")
+"""`ReadingOptions` has the limit of answers."""
 Protocol = Literal["standard", "official"]
 Prepared = Annotated[str, Flag(metavar="NAME", help="Name of the preparation to read.")]
 RunId = Annotated[str | None, Flag(OUTPUT, "RUN", "Name of the run; an unfinished one continues.")]
@@ -114,7 +136,7 @@ class AnsweringOptions(Options, frozen=True):
 
     prepared: Prepared = "default"
     """The name of the preparation to read."""
-    model_options: Annotated[ModelOptions, Group()] = ModelOptions()
+    model_options: Annotated[ModelOptions, Group((*CONNECTION, *OF_ANSWERS))] = ModelOptions()
     concurrency: Concurrency = CONCURRENCY
     """Calls in flight at one time: for answers, and by default for analysing questions and for memories."""
     spending: MaxCost = None

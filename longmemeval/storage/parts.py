@@ -15,7 +15,9 @@ from msgspec import Struct
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import HarnessError
+from longmemeval.llm.options import named, split_options
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.reasoning import ReplyLimits
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.records import FixtureMeta, Haystack, Message, PartInfo, Usage
@@ -430,13 +432,14 @@ class ModelPart(Part[T]):
     def models(self, options: PartOptions) -> tuple[str, ...]:
         """Return the chat model that reads the sessions, unless rules do."""
         model: str = getattr(options, self.option)
-        return () if model == "rules" else (model,)
+        return () if model == "rules" else split_options(model)[:1]
 
     def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
         """Estimate the calls by the number of sessions; further calls cannot be predicted."""
         if not (models := self.models(options)):
             return None
         calls = len(source.haystack.sessions) * self.calls_per_session
+        most = ReplyLimits(*named(getattr(options, self.option))).first(self.most_reply_tokens)
         tokens = sum(CharacterCounter().count(message.content) for message in source.messages)
         return Expected(
             self.title,
@@ -444,7 +447,7 @@ class ModelPart(Part[T]):
             calls=calls,
             prompt_tokens=tokens * self.calls_per_session + self.prompt_tokens * calls,
             completion_tokens=self.reply_tokens * calls,
-            most_completion_tokens=self.most_reply_tokens * calls,
+            most_completion_tokens=most * calls,
             figures=dict(zip(self.figure_names, (calls, tokens), strict=False)),
         )
 

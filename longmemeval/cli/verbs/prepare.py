@@ -65,7 +65,7 @@ def prepare(
         setting_words = option_words("--set", settings or ())
         connection = words_of(options.model_options, ["api_base"])
         if report.failed and report.failed_haystacks == report.prepared + report.already:
-            setting_words += words_of(options, ("memory_model", "embedder")) + connection
+            setting_words += words_of(options.of_parts, ("memory_model", "embedder")) + connection
             pairs = zip(memory, configurations, strict=True)
             out.next(*(step for pair in pairs for step in check(*pair, setting_words)))
         elif not options.dry_run:

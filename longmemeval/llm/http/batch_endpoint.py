@@ -348,7 +348,12 @@ def refusal(status: int, error_body: dict[str, Any], where: str) -> HarnessError
     """
     if not status:
         return TransientModelError(f"The batch has no reply to this request: {error_body.get('message')}", where=where)
-    return meaning_of(RefusedCall(status, {}, msgspec.json.encode({"error": error_body})), where)
+    return meaning_of(refused_call(status, error_body), where)
+
+
+def refused_call(status: int, error_body: dict[str, Any]) -> RefusedCall:
+    """Return a failed request of a batch as a direct call fails."""
+    return RefusedCall(status, {}, msgspec.json.encode({"error": error_body}))
 
 
 def batch_provider(spec: str) -> str:

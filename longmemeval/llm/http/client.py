@@ -360,9 +360,7 @@ class RemoteChatModel:
         notes = self._refusals.notes
         if self.own_server and (cut := self.own_server.note(request.prompt_tokens, reply.usage.prompt_tokens)):
             notes = (*notes, cut)
-        return (
-            structs.replace(reply, asked=structs.replace(reply.asked or Asked(), deviations=notes)) if notes else reply
-        )
+        return with_deviations(reply, notes)
 
     async def _response(self, planned: Mapping[str, Any], seconds: float) -> tuple[Response, Completion]:
         """Send parameters without those that the server refuses."""
@@ -383,6 +381,11 @@ def with_limit(reply: ChatReply, request: ChatRequest, limit: int) -> ChatReply:
     if limit == request.max_tokens:
         return reply
     return structs.replace(reply, asked=structs.replace(reply.asked or Asked(), max_tokens=limit))
+
+
+def with_deviations(reply: ChatReply, notes: tuple[str, ...]) -> ChatReply:
+    """Return a reply that states what was sent otherwise than planned."""
+    return structs.replace(reply, asked=structs.replace(reply.asked or Asked(), deviations=notes)) if notes else reply
 
 
 def after(starved: ChatReply, again: ChatReply) -> ChatReply:

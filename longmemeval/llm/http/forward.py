@@ -1,6 +1,7 @@
 """Requests of other programs, forwarded to a model unchanged: chat completions of the OpenAI API.
 
-The content of a request stays: tools, reply formats, temperature. Only the model is replaced by the configured one.
+The content of a request stays: tools, reply formats, temperature. Only the model is replaced by the configured one, and
+what the user's options for that model say.
 """
 
 import asyncio
@@ -16,13 +17,14 @@ from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.llm.cache import CachedReply, ReplyCache
 from longmemeval.llm.costs import Account, Receipts, price
 from longmemeval.llm.finish_reasons import is_whole
-from longmemeval.llm.http.client import Called, Caller
+from longmemeval.llm.http.client import Called, Caller, options_sent
 from longmemeval.llm.http.connections import Destination
 from longmemeval.llm.http.direct import way_to
 from longmemeval.llm.http.errors import meaning_of
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import has_price, split_spec, table_entry
 from longmemeval.llm.rates import Permit, TokenEstimate
+from longmemeval.llm.reasoning import ReplyLimits
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.records import Usage
 
@@ -39,6 +41,7 @@ _KNOWN = frozenset((
     "modalities", "prediction", "audio", "reasoning_effort", "verbosity", "web_search_options"
 ))
 # fmt: on
+_LIMITS = ("max_tokens", "max_completion_tokens")
 _ALLOWED = ["tools", "tool_choice", "parallel_tool_calls", "response_format", "seed"]
 """Fields that LiteLLM would omit for models it does not know; a reply in another form would be a silent error."""
 _LONGEST_REPLY = 16_384
@@ -72,7 +75,9 @@ class ForwardedModel:
     def __init__(
         self, spec: str, options: ModelOptions, api_key: str | None, address: Address | None, account: Account | None
     ) -> None:
-        self.spec = spec
+        self.spec, self.decisive = spec, options.recorded
+        """What the user asked for of its replies, beside the requests."""
+        self._options, self._limits = options, ReplyLimits(spec, options)
         self._destination = Destination(spec, options, api_key, address)
         entry = table_entry(spec)
         self._priced = has_price(entry)
@@ -93,6 +98,8 @@ class ForwardedModel:
             FatalModelError, EndpointDownError, SpendingLimitError: no request can.
         """
         request = relevant(body)
+        if self.decisive:
+            request |= {name: self._limits.first(int(request[name])) for name in _LIMITS if request.get(name)}
         await self._way.get_ready()
         size = await asyncio.to_thread(self._size, request) if self._caller.counts_tokens else TokenEstimate()
         called: Called[Forwarded] = await self._caller.call(
@@ -102,7 +109,7 @@ class ForwardedModel:
 
     def _size(self, request: Mapping[str, Any]) -> TokenEstimate:
         """Return the tokens of one attempt, including the JSON around the texts."""
-        limits = [request.get(name) for name in ("max_tokens", "max_completion_tokens")]
+        limits = [request.get(name) for name in _LIMITS]
         longest = max((int(limit) for limit in limits if limit), default=self._longest) * int(request.get("n") or 1)
         return TokenEstimate(self._counter.count(msgspec.json.encode(request).decode()), longest)
 
@@ -115,8 +122,12 @@ class ForwardedModel:
         # Fields that only this server knows, such as arguments of a chat template, are passed on where that is usual.
         if self._extends and (more := {name: value for name, value in request.items() if name not in _KNOWN}):
             sent["extra_body"] = more
+        if self.decisive:
+            own = options_sent(self.spec, self._options)
+            more = sent.get("extra_body", {}) | own.pop("extra_body", {})
+            sent |= own | ({"extra_body": more} if more else {})
         try:
-            response = await self._way.send(sent, seconds)
+            response = await self._way.send(sent, seconds, frozenset(self._options.given))
             document = response.read(dict[str, Any])
         except Exception as error:
             # The cause is omitted on purpose: its traceback may print the key.
@@ -187,7 +198,10 @@ class CachedForwarding:
 
     def canonical(self, body: Mapping[str, Any]) -> bytes:
         """Return everything that can change the reply, as JSON with sorted keys."""
-        return self._replies.canonicals({"body": relevant(body)})[0]
+        return self._replies.canonicals(self._decisive(body))[0]
+
+    def _decisive(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {"body": relevant(body)} | ({"options": self._model.decisive} if self._model.decisive else {})
 
     async def forward(self, body: Mapping[str, Any], receipts: Receipts | None) -> tuple[Forwarded, bool]:
         """Return the reply, and whether it came from the cache.
@@ -200,4 +214,4 @@ class CachedForwarding:
             async with self._places:
                 return await self._model.forward(body)
 
-        return await self._replies.get({"body": relevant(body)}, call, receipts)
+        return await self._replies.get(self._decisive(body), call, receipts)

@@ -102,7 +102,7 @@ def _is_overflow(error: Exception, where: str) -> bool:
 
 def _refused_field(text: str, param: str, sent: Mapping[str, Any]) -> str | None:
     """Return the field that a message names first, among those that were sent."""
-    names = {name for name in (*sent, *sent.get("extra_body", {})) if name not in ("messages", "extra_body")}
+    names = {*sent, *sent.get("extra_body", {})} - {"messages", "model", "extra_body"}
     names |= set(_LIMITS) if names & set(_LIMITS) else set()
     if param in names:
         return param

@@ -13,6 +13,7 @@ from longmemeval.core.arrays import Vector
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError
+from longmemeval.llm.options import named
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import CharacterCounter
@@ -76,7 +77,7 @@ class Engram(Engine):
         store: str = "embedded",
         vectors: str = "embedded",
     ) -> None:
-        self.chat_model = load_chat_model(chat_model) if isinstance(chat_model, str) else chat_model
+        self.chat_model = load_chat_model(*named(chat_model)) if isinstance(chat_model, str) else chat_model
         chat = Consolidation(self.chat_model, fact_prompt) if self.chat_model else None
         self._names = (store, vectors)
         self.place = _place_of(path, self._names)

@@ -21,6 +21,7 @@ from longmemeval.core.secrets.parameters import comparable, comparable_command, 
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.errors import HarnessError
 from longmemeval.llm.model_calls import CALLS, Stage, all_written, read_calls
+from longmemeval.llm.options import named, split_options
 from longmemeval.llm.registry import ModelAccess, load_forwarded
 from longmemeval.memory.definition import HTTP, is_on_this_machine
 from longmemeval.memory.external import ingestion as under_way
@@ -172,7 +173,7 @@ class ServicePart(Part[Ingested]):
         self.given()
         recipe, models = self.settings(), tools.models
         if models.chat_model and "chat" in self._kinds:
-            load_forwarded(models.chat_model, models.options, account=models.account)
+            load_forwarded(*named(models.chat_model, models.options), account=models.account)
             recipe["memory_model"] = models.chat_model
         if models.embedder != DEFAULT_EMBEDDER and "embeddings" in self._kinds:
             embedder = load_embedder(models.embedder, models.options, account=models.account)
@@ -181,7 +182,7 @@ class ServicePart(Part[Ingested]):
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
         """Return the chat model that the memory may call."""
-        return (options.memory_model,) if options.memory_model and "chat" in self._kinds else ()
+        return split_options(options.memory_model)[:1] if options.memory_model and "chat" in self._kinds else ()
 
     def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
         """Return the part of a recipe that decides readability: without models it never calls, which 0.2 recorded."""

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import structs
 
 from longmemeval.llm.costs import Account, batch_price
-from longmemeval.llm.http.batch_endpoint import request_line, request_parameters
-from longmemeval.llm.http.client import is_worth_another, with_limit
+from longmemeval.llm.http.batch_endpoint import refused_call, request_line, request_parameters
+from longmemeval.llm.http.client import is_worth_another, with_deviations, with_limit
+from longmemeval.llm.http.refusals import Refusals
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.reasoning import ReplyLimits
@@ -64,6 +65,7 @@ class Batches:
         self._most_attempts = model_options.max_attempts
         self._calls, self._limits = model_options.calls, ReplyLimits(spec, model_options)
         self._endpoint, self._account = load_batch_endpoint(spec, model_options, account=account)
+        self._refusals = Refusals(f"{self._endpoint.name}, batch", model_options)
         self._under_way: _UnderWay | None = None
 
     @property
@@ -132,12 +134,13 @@ class Batches:
         gathering, sender = self.under_way
         work = current_work()
         limit = self._limits.first(request.max_tokens)
-        digest = sha256(f"{work.name}\n".encode() + self._body(request, limit)).digest()
+        digest = sha256(f"{work.name}\n".encode() + msgspec.json.encode(self._planned(request, limit))).digest()
         work.repeats[digest] += 1
         name, usage, attempt = f"{digest.hex()[:32]}-{work.repeats[digest]}", Usage(), 0
-        widened = False
+        widened, refused = False, tuple[str, ...]()
         while True:
             attempt += 1
+            notes = self._refusals.notes
             line = request_line(f"{name}-{attempt}", self._body(request, limit))
             pending = PendingRequest(f"{name}-{attempt}", line, partial(self._most, request, limit))
             result = sender.known(pending.id)
@@ -153,16 +156,25 @@ class Batches:
                 if wider:
                     continue
             if result.reply and not (may_try and is_worth_another(result.reply, attempt)):
-                reply = with_limit(result.reply, request, limit)
+                reply = with_deviations(with_limit(result.reply, request, limit), notes)
                 self._limits.learn(reply, limit)
                 return structs.replace(reply, usage=usage, attempts=attempt)
             if not result.reply and not (may_try and sender.may_pass(result)):
-                raise sender.fault(result)
+                has_learnt = self._refusals.learn(
+                    refused_call(result.status, result.said), self._planned(request, limit)
+                )
+                if not has_learnt or refused == self._refusals.notes:
+                    raise sender.fault(result)
+                refused = self._refusals.notes
+
+    def _planned(self, request: ChatRequest, limit: int) -> dict[str, Any]:
+        """Return the body that a direct call sends, unless something of it is refused."""
+        parameters = request_parameters(self.spec, request.temperature, limit, self._calls)
+        return {"messages": msgspec.to_builtins(request.messages), **parameters}
 
     def _body(self, request: ChatRequest, limit: int) -> bytes:
-        """Return the body that a direct call sends, as JSON."""
-        parameters = request_parameters(self.spec, request.temperature, limit, self._calls)
-        return msgspec.json.encode({"messages": request.messages, **parameters})
+        """Return the body to send, as JSON, without what was refused."""
+        return msgspec.json.encode(self._refusals.applied(self._planned(request, limit)))
 
     def _most(self, request: ChatRequest, limit: int) -> float:
         tokens = request.prompt_tokens

@@ -81,6 +81,8 @@ class ClaimSettings(_Section):
     """The answering model; empty: nothing is answered."""
     model_options: dict[str, Any] = {}
     """What decides the model's replies (`ModelOptions`), such as `reasoning_effort`."""
+    query_model: str = ""
+    """The model that analyses questions, and its options after its name; empty: the answering model."""
     reading: dict[str, Any] = {}
     """Options of reading: method, history_format, max_tokens and more."""
     protocol: Protocol = "standard"

@@ -42,9 +42,9 @@ def lifecycle_of(
     # Every call of the memory is recorded there.
     folder.mkdir(parents=True, exist_ok=True)
     access = ModelAccess(
-        chat_model=options.memory_model,
+        chat_model=options.of_parts.memory_model,
         embedder=options.embedder,
-        options=options.model_options,
+        options=options.model_options.connection,
         cache_dir=folders.cache_dir.absolute(),
         account=Account(folder / SPENDING, spending),
     )

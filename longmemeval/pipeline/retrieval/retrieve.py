@@ -12,6 +12,7 @@ from longmemeval.core.journal import is_locked, iterate_journal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.costs import SPENDING, Account
+from longmemeval.llm.options import with_options
 from longmemeval.measures.notation import Granularity, Ranking, RetrievalProtocol
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.options import RetrievalOptions
@@ -204,7 +205,7 @@ def _unfinished(
 ) -> str | None:
     """Return the id of the newest run that the same command began and did not finish, and that nobody works on."""
     asked = tuple(question.question_id for question in questions)
-    query_model = options.query_model
+    query_model = options.query_model and with_options(options.query_model)
     for run_id in runs_by_change(folders.results_dir):
         folder = folders.results_dir / run_id
         try:

@@ -13,7 +13,7 @@ from longmemeval.embedding.registry import is_remote
 from longmemeval.errors import FixtureError, RecallError
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.costs import REPLIES
-from longmemeval.llm.options import ModelOptions, is_offline
+from longmemeval.llm.options import ModelOptions, is_offline, named
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.tokens import Call, CallCounter, TokenCounter, token_counter
 from longmemeval.memory.asking import recall_of
@@ -186,14 +186,14 @@ def analysing_work(plan: RunPlan, questions: Sequence[Question]) -> Calls | None
     method = analysis_of(plan.configuration)
     if not method.asks_model or not questions:
         return None
-    spec = plan.options.query_model or plan.model
+    spec, options = named(plan.options.query_model or plan.model, plan.options.model_options.connection)
     # An empty reply is not cached.
-    counter = CallCounter(spec, silent=True)
+    counter = CallCounter(spec, silent=True, options=options)
     cache = plan.folders.cache_dir / REPLIES
     chat: ChatModel = counter
     sampled: Sequence[Question] = sampled_of(questions)
     if cache.exists():
-        sampled, chat = questions, CachedChatModel(counter, cache, options=plan.options.model_options.connection)
+        sampled, chat = questions, CachedChatModel(counter, cache, options=options)
     calls: list[Sequence[Call]] = []
 
     async def ask() -> None:

@@ -161,6 +161,9 @@ class RunPlan:
                 )
             compose = official.compose(self.dataset, self.folders.data_dir, self.protocol)
             reading = structs.replace(reading, compose=compose, temperature=official.temperature)
+        if options.model_options.max_tokens:
+            what = "The limit of answers is an option of reading, not of the model"
+            raise HarnessError(what, fix="Write ReadingOptions(max_tokens=…), or `max_tokens` under `reading`")
         return reading.in_window(options.served_window or context_window(self.model))
 
     @property

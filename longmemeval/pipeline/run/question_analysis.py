@@ -12,7 +12,7 @@ from longmemeval.core.secrets.redaction import public_url
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.costs import REPLIES, Account
 from longmemeval.llm.http.endpoints import endpoint
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.options import ModelOptions, named, with_options
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
@@ -100,7 +100,7 @@ def question_analyses(
     model: QueryModel | None,
     folders: Folders,
     account: Account | None = None,
-    batched: Callable[[str], Batches] | None = None,
+    batched: Callable[[str, ModelOptions], Batches | None] | None = None,
 ) -> QuestionAnalyses | None:
     """Return the analyser of questions; None if the configuration wants no chat model, or there is none.
 
@@ -108,7 +108,7 @@ def question_analyses(
         configuration: defines the analysis.
         model: the chat model. Its replies are cached: the same question is not paid for twice.
         account: records its calls and limits them.
-        batched: from a model's spec to its batches; None: it is called directly.
+        batched: from a model and its options to its batches; None: it is called directly.
 
     Raises:
         FatalModelError: the model cannot be called.
@@ -116,15 +116,16 @@ def question_analyses(
     method = analysis_of(configuration)
     if model is None or not method.asks_model:
         return None
-    base = endpoint(model.spec, model.options)
-    batches = batched(model.spec) if batched else None
+    spec, options = named(model.spec, model.options)
+    base = endpoint(spec, options)
+    batches = batched(spec, options) if batched else None
     chat: ChatModel = CachedChatModel(
-        batches or load_chat_model(model.spec, model.options, account=account),
-        folders.cache_dir / REPLIES,
-        options=model.options,
+        batches or load_chat_model(spec, options, account=account), folders.cache_dir / REPLIES, options=options
     )
     if batches:
         chat = batches.waiting(chat)
     address = public_url(base) if base else None
-    settings = QueryModelSettings(model.spec, address, temperature=0.0, templates=method.templates)
+    settings = QueryModelSettings(
+        with_options(model.spec), address, temperature=options.temperature or 0.0, templates=method.templates
+    )
     return QuestionAnalyses(method, chat, model.concurrency, settings, batches)

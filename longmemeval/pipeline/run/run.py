@@ -1,6 +1,6 @@
 """Answer the selected questions from prepared fixtures under one memory configuration, for `run`."""
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -18,7 +18,6 @@ from longmemeval.memory.configuration import MemoryConfiguration, as_configurati
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
-from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.prepare.query_vectors import query_vectors, speaker_names_of
 from longmemeval.pipeline.run.answering import Answering, RunReport
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan, ask_server
@@ -128,7 +127,7 @@ class _Ready:
         self._folder = folder
         options, folders, questions = plan.options, plan.folders, plan.questions
         account = Account(folder / SPENDING, options.spending)
-        self.batches = self._batches("answers", plan.model, account) if options.batch else None
+        self.batches = self._batches("answers", plan, account)
         self._model = self.batches or load_chat_model(plan.model, options.model_options, account=account)
         of_preparation = options.prepare_options or options.model_options.connection
         self._model_access = ModelAccess(
@@ -144,8 +143,15 @@ class _Ready:
         self._embedder = self.fixtures.embedder_of(questions)
         asked_at_once = options.question_concurrency or options.concurrency
         query_model = QueryModel(options.query_model or plan.model, options.model_options.connection, asked_at_once)
-        batched = partial(self._batches, "questions", account=account) if options.batch else None
-        self.analyses = question_analyses(plan.configuration, query_model, folders, account, batched)
+        self.analyses = question_analyses(
+            plan.configuration,
+            query_model,
+            folders,
+            account,
+            lambda spec, chosen: self._batches(
+                "questions", replace(plan.with_options(model_options=chosen), model=spec), account
+            ),
+        )
         self.vectors = query_vectors(
             questions, self._embedder, options.embedder, of_preparation, folders, account=account
         )
@@ -211,14 +217,16 @@ class _Ready:
         model = self.batches or LimitedChatModel(self._model, self._plan.options.concurrency)
         return Reader(self._reading, model, self.counter)
 
-    def _batches(self, stage: str, spec: str, account: Account | None) -> Batches:
-        """Return the batches of one stage of this run."""
-        options = self._plan.options
+    def _batches(self, stage: str, plan: RunPlan, account: Account) -> Batches | None:
+        """Return the batches of one stage of this run, for the model of `plan`; None if it is called directly."""
+        options = plan.options
+        if options.batch is None:
+            return None
         return Batches(
             self._folder / BATCHES / stage,
-            spec,
+            plan.model,
             options.model_options,
             account,
-            options.batch or BatchOptions(),
+            options.batch,
             lambda line: options.tell(f"{line}.") if options.tell else None,
         )

@@ -36,7 +36,7 @@ from longmemeval.memory.configuration import (
     definition_of,
     resolve_configuration,
 )
-from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions
+from longmemeval.pipeline.options import OF_ANSWERS, AnsweringOptions, EvaluateOptions, PrepareOptions
 from longmemeval.reading.options import ReadingMethod, ReadingOptions
 from longmemeval.results.selection import Selection
 
@@ -116,7 +116,7 @@ class EmbedderEntry(_Entry):
     name: str | None = None
 
 
-@_with_options(ModelOptions, "api_base")
+@_with_options(ModelOptions, "api_base", *GENERATION)
 @_with_options(PrepareOptions, *PartOptions.model_fields, "name", "jobs", "executor")
 class PrepareSection(_Section):
     """The options of `prepare`."""
@@ -137,7 +137,7 @@ class MemoryEntry(_Entry):
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
 
 
-@_with_options(ModelOptions, "api_base", "timeout_s", "max_attempts", *GENERATION)
+@_with_options(ModelOptions, "api_base", "timeout_s", "max_attempts", *OF_ANSWERS)
 class ModelEntry(_Entry):
     """An answering model."""
 
@@ -160,6 +160,7 @@ class JudgeOptionsSection(_Section):
 
 @_with_options(ModelOptions, "api_base", "give_up_after_s")
 @_with_options(EvaluateOptions, "votes", "concurrency")
+@_with_options(AnsweringOptions, "query_model")
 class SweepFile(_Section):
     """The whole file."""
 

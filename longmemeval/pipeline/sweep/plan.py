@@ -27,7 +27,7 @@ from longmemeval.memory.configuration import (
     resolve_configuration,
 )
 from longmemeval.pipeline.compare.naming import Setup, row_names, value_text
-from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions
+from longmemeval.pipeline.options import AnsweringOptions, EvaluateOptions, PrepareOptions
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.pipeline.sweep.file import (
     OF_EMBEDDER,
@@ -127,6 +127,8 @@ class SweepPlan:
     """US dollars for all calls of answering and grading."""
     holdout: float | None = None
     """Share of the haystacks to hold out; None: nothing is held out."""
+    query_model: str | None = None
+    """The model that analyses questions; None: the answering model."""
     embedders: tuple[PrepareOptions, ...] = ()
     """Options of the preparation of each embedder, if the file lists them."""
     budget: str = ""
@@ -228,6 +230,7 @@ def plan(file: str | Path, *, begun: bool = False) -> SweepPlan:
         max_cost=content.max_cost,
         holdout=content.holdout,
         embedders=embedders,
+        query_model=given_options(content, AnsweringOptions, "query_model").get("query_model"),
         budget=under.line,
         begun=begun and under.kept,
     )
@@ -282,8 +285,9 @@ def _run(whole: SweepPlan, repeat: int, model: _Model, memory: _Memory, reading:
         embedder=memory.prepare.embedder,
         model_options=model.options,
         prepare_options=structs.replace(
-            model.options, api_base=connection.api_base, give_up_after_s=connection.give_up_after_s
+            model.options.connection, api_base=connection.api_base, give_up_after_s=connection.give_up_after_s
         ),
+        query_model=whole.query_model,
         concurrency=whole.grading.concurrency,
         run_id=_run_id(whole.name, [memory.configuration.name, memory.embedder, model.label, reading.label], repeat),
         repeat=repeat,

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import HarnessError
+from longmemeval.llm.options import split_options
 from longmemeval.ranking.expansion.chat import Expansion, ExpansionKind, ExpansionLevel, ExpansionMaker, chat_maker
 from longmemeval.ranking.lexical import UnitWords
 from longmemeval.ranking.word_counts import count_words
@@ -81,7 +82,7 @@ class ExpansionKeys(Part[ExpansionPart]):
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
         """Return the model that makes the keys."""
-        return (options.expansion_model,) if options.expansion_model else ()
+        return split_options(options.expansion_model)[:1] if options.expansion_model else ()
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return model, prompts and their version."""

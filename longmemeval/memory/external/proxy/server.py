@@ -37,7 +37,7 @@ from longmemeval.llm.finish_reasons import is_whole
 from longmemeval.llm.http.endpoints import cache_addresses
 from longmemeval.llm.http.forward import CachedForwarding
 from longmemeval.llm.model_calls import CallFile, CallKind, ModelCall, Stage
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.options import ModelOptions, named, split_options
 from longmemeval.llm.registry import ModelAccess, load_forwarded
 from longmemeval.memory.external.background import BackgroundLoop
 from longmemeval.memory.external.proxy.responses import (
@@ -97,9 +97,9 @@ class ProxiedScope:
         embedder = self._vectors()
         return {
             "chat_base_url": self.base_url,
-            "chat_model": self.access.chat_model or "",
+            "chat_model": split_options(self.access.chat_model or "")[0],
             "embedding_base_url": self.base_url,
-            "embedding_model": self.access.embedder,
+            "embedding_model": split_options(self.access.embedder)[0],
             "embedding_dimension": dimension_of(embedder.embedder),
         }
 
@@ -198,8 +198,9 @@ class ProxiedScope:
         path = caches / REPLIES if caches else None
         with _MAKING:
             # Determined for each call: the environment may have changed the addresses.
-            endpoints = tuple(cache_addresses(access.chat_model, access.options))
-            return _forwarding(access.chat_model, access.options, path, access.account, access.concurrency, endpoints)
+            spec, options = named(access.chat_model, access.options)
+            endpoints = tuple(cache_addresses(spec, options))
+            return _forwarding(spec, options, path, access.account, access.concurrency, endpoints)
 
     def _vectors(self) -> Vectoriser:
         if self._vectoriser is None:
@@ -263,8 +264,8 @@ _shared_vectoriser = cache(_own_vectoriser)
 
 def _other(body: Mapping[str, Any], model: str) -> str:
     """Return the model's name in the request, if it differs from the one that is called."""
-    named = str(body.get("model") or "")
-    return "" if named in (model, model.partition("/")[2], model.partition(":")[2]) else named[:200]
+    asked, model = str(body.get("model") or ""), split_options(model)[0]
+    return "" if asked in (model, model.partition("/")[2], model.partition(":")[2]) else asked[:200]
 
 
 def _milliseconds_since(started: float) -> float:
@@ -431,7 +432,7 @@ class ModelProxy:
         in_base64 = body.get("encoding_format") == "base64"
         document = {
             "object": "list",
-            "model": scope.access.embedder,
+            "model": split_options(scope.access.embedder)[0],
             "data": await asyncio.to_thread(_rows, found.rows, in_base64=in_base64),
             "usage": {"prompt_tokens": found.tokens, "total_tokens": found.tokens},
         }
@@ -441,7 +442,7 @@ class ModelProxy:
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
         access = self._scope(request).access
-        names = [name for name in (access.chat_model, access.embedder) if name]
+        names = [split_options(name)[0] for name in (access.chat_model, access.embedder) if name]
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "longmemeval"} for name in names]
         return web.json_response({"object": "list", "data": data})
 
