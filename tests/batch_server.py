@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tests.server import ModelServer, Responder
+from tests.server import ModelServer, Refusal, Responder
 
 Spoil = Callable[[int, dict[str, Any]], str | int | None]
 """From the number of a request, over all batches, and its body to what goes wrong with it: an HTTP status, or
@@ -150,6 +150,12 @@ class BatchServer(ModelServer):
         self._requests_seen += 1
         fault = self.spoil(self._requests_seen, body)
         if fault == "missing":
+            return
+        limited = self.limits(body) if self.limits else {}
+        if isinstance(limited, Refusal):
+            said = {"error": {"message": limited.message, "param": limited.param, "code": limited.code}}
+            response = {"status_code": limited.status, "request_id": "r", "body": said}
+            errors.append(json.dumps({"custom_id": custom_id, "response": response, "error": None}))
             return
         if isinstance(fault, int):
             said = {"error": {"message": "failed on purpose", "type": "server_error", "code": None}}

@@ -404,12 +404,15 @@ def options_sent(spec: str, options: ModelOptions) -> dict[str, Any]:
     more: dict[str, Any] = resolved(options.more) if options.model_option else {}
     if spec.startswith("ollama"):  # LiteLLM puts them where Ollama reads them: `num_ctx` among its `options`.
         return sent | more
-    if options.reasoning_budget and options.reasoning_effort is None:
+    budget = options.reasoning_budget
+    if budget is not None and options.reasoning_effort is None:
         provider, name = split_spec(spec)
         if provider == "openrouter":
-            more = {"reasoning": {"max_tokens": options.reasoning_budget}} | more
-        elif provider == "gemini" or "claude" in name or provider.startswith("vertex_ai"):
-            sent["thinking"] = {"type": "enabled", "budget_tokens": options.reasoning_budget}
+            more = {"reasoning": {"max_tokens": budget} if budget else {"enabled": False}} | more
+        elif (provider == "gemini" or provider.startswith("vertex_ai") or "claude" in name) and (
+            budget or "claude" not in name  # Claude reasons only where it is told to.
+        ):
+            sent["thinking"] = {"type": "enabled", "budget_tokens": budget}
     return sent | ({"extra_body": more} if more else {})
 
 

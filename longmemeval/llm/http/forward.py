@@ -122,12 +122,11 @@ class ForwardedModel:
         # Fields that only this server knows, such as arguments of a chat template, are passed on where that is usual.
         if self._extends and (more := {name: value for name, value in request.items() if name not in _KNOWN}):
             sent["extra_body"] = more
-        if self.decisive:
-            own = options_sent(self.spec, self._options)
-            more = sent.get("extra_body", {}) | own.pop("extra_body", {})
-            sent |= own | ({"extra_body": more} if more else {})
+        own = options_sent(self.spec, self._options)
+        if more := sent.get("extra_body", {}) | own.pop("extra_body", {}):
+            sent["extra_body"] = more
         try:
-            response = await self._way.send(sent, seconds, frozenset(self._options.given))
+            response = await self._way.send(sent | own, seconds, frozenset(own))
             document = response.read(dict[str, Any])
         except Exception as error:
             # The cause is omitted on purpose: its traceback may print the key.

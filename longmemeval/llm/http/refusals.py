@@ -23,13 +23,14 @@ _OF_SYSTEM = re.compile(
 )
 _REFUSES = re.compile(
     r"n[o']t (?:be )?(?:support|permit|allow|compatible|specif)|unsupported|unrecogni[sz]ed|unknown|unexpected|extra|"
-    r"only (?:the )?(?:default|supports?|be set)|deprecated|cannot|invalid|requires --|must be",
+    r"only (?:the )?(?:default|supports?|be set)|deprecated|cannot|invalid|requires --|(?:must|should) be",
     re.I,
 )
 _STATUS = frozenset((400, 422))
 _NEEDED = frozenset(("tools",))
 """What a request is pointless without."""
-_FLAGS = {"seed": "--model-seed"}
+_BUDGETS = {"thinking", "reasoning"}
+_FLAGS = {"seed": "--model-seed"} | dict.fromkeys(_BUDGETS, "--reasoning-budget")
 
 
 class Refusals:
@@ -42,6 +43,7 @@ class Refusals:
 
     def __init__(self, where: str, options: ModelOptions) -> None:
         self._where, self._asked = where, {*options.given, *options.more}
+        self._asked |= set() if options.reasoning_budget is None else _BUDGETS
         self._refused: dict[str, str] = {}
 
     @property

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from longmemeval.dataset import Dataset
 from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, SpendingLimitError
 from longmemeval.llm.costs import SPENDING, spent_in
-from longmemeval.llm.options import SpendingLimit
+from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.batches import sending
 from longmemeval.pipeline.prepare.prepare import prepare
@@ -21,7 +22,7 @@ from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import BATCH, as_text, ask, by_question, patience
 from tests.pipeline.helpers import answers, manifest
 from tests.pipeline.sweeps import PRICED
-from tests.server import ModelServer
+from tests.server import ModelServer, Refusal
 from tests.support import json_lines
 
 Questions = tuple[Dataset, Folders]
@@ -259,3 +260,63 @@ def test_shapes_are_read_by_batch_as_directly(of_eight: Questions, server: Batch
     report = ask(dataset, folders, server)
     assert (report.answered, server.sizes) == (8, [8, 1])
     assert {one["hypothesis"] for one in answers(folders)} == {"Red."}
+
+
+def refusing(*fields: str) -> Callable[[dict[str, Any]], Refusal | dict[str, str]]:
+    """A server that refuses the first of these fields that a request has, as OpenAI's does."""
+
+    def limits(body: dict[str, Any]) -> Refusal | dict[str, str]:
+        found = next((field for field in fields if field in body), None)
+        told = f"Unsupported parameter: '{found}' is not supported with this model."
+        return Refusal(400, told, "unsupported_parameter", param=found) if found else {}
+
+    return limits
+
+
+def test_what_items_are_refused_for_is_left_out_of_the_next_batch(of_eight: Questions, server: BatchServer) -> None:
+    dataset, folders = of_eight
+    server.limits = refusing("temperature", "max_tokens")
+    assert ask(dataset, folders, server).answered == 8
+    # Three batches, since each item is refused for one field at a time; every item is answered and paid once.
+    assert server.sizes == [8, 8, 8]
+    plain, second, last = (server.lines(number)[0]["body"].keys() for number in range(3))
+    assert (plain - second, second - plain) == ({"temperature"}, set())
+    assert (second - last, last - second) == ({"max_tokens"}, {"max_completion_tokens"})
+    assert set(server.paid.values()) == {1}
+    notes = [
+        "the server refuses temperature: it is not sent",
+        "the server refuses max_tokens: the limit is sent as max_completion_tokens",
+    ]
+    assert [one["asked"]["deviations"] for one in answers(folders)] == [notes] * 8
+
+
+def test_a_run_that_ended_after_a_refusal_goes_on_without_the_field(of_eight: Questions, server: BatchServer) -> None:
+    dataset, folders = of_eight
+    server.limits = refusing("temperature")
+    server.outcomes.extend(["completed", "cancelled"])
+    with pytest.raises(BatchCancelledError):
+        ask(dataset, folders, server)
+    assert ask(dataset, folders, server).answered == 8
+    assert server.sizes == [8, 8, 4]
+    assert {line["body"].get("temperature") for line in server.lines(2)} == {None}
+    assert set(server.paid.values()) == {1}
+    assert all(len(one["asked"]["deviations"]) == 1 for one in answers(folders))
+
+
+def test_an_option_of_the_user_that_items_are_refused_for_ends_the_run(
+    of_eight: Questions, server: BatchServer
+) -> None:
+    dataset, folders = of_eight
+    server.limits = refusing("reasoning_effort")
+    chosen = ModelOptions(server.url, max_attempts=3, max_wait_s=0.01, reasoning_effort="low")
+    with pytest.raises(FatalModelError, match="Leave out --reasoning-effort"):
+        ask(dataset, folders, server, model_options=chosen)
+    assert server.sizes == [8]
+
+
+def test_a_refusal_that_stays_fails_each_item_once(of_eight: Questions, server: BatchServer) -> None:
+    dataset, folders = of_eight
+    told = Refusal(400, "Unsupported value: 'temperature' does not support 0.", param="temperature")
+    server.limits = lambda body: told
+    assert ask(dataset, folders, server).failed == 8
+    assert server.sizes == [8, 8]
