@@ -13,15 +13,26 @@ from longmemeval.errors import HarnessError
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions, ReasoningEffort, generation_of
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.options import PrepareOptions
-from longmemeval.pipeline.verify.verify import verify
+from longmemeval.pipeline.verify.verify import sign, verify
 from longmemeval.report.documents import comparison_document
 from longmemeval.report.tables.comparison import effort_tables
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import BATCH
-from tests.pipeline.helpers import answer_all, answers, ask, compare, manifest, prepared_colours, start, stop_when
+from tests.pipeline.claims.test_catalogue import ROW, write
+from tests.pipeline.helpers import (
+    answer_all,
+    answers,
+    ask,
+    compare,
+    folders_in,
+    manifest,
+    prepared_colours,
+    start,
+    stop_when,
+)
+from tests.pipeline.verify.test_signature import make_key
 from tests.server import ModelServer, ReasoningServer, Refusal
 from tests.support import json_lines, longmemeval
 
@@ -31,8 +42,10 @@ CHOSEN += ["--model-option", 'cache={"keep": true}', "--model-option", "tier=fle
 SENT = {"reasoning_effort": "low", "temperature": 0.5, "top_p": 0.9, "seed": 7, "cache": {"keep": True}, "tier": "flex"}
 
 
-def graded(folders: Folders, server: ModelServer, judge: str, effort: ReasoningEffort | None = None) -> Evaluation:
-    connection = ModelOptions(server.url, max_attempts=3, max_wait_s=0.01, reasoning_effort=effort)
+def graded(
+    folders: Folders, server: ModelServer, judge: str, effort: ReasoningEffort | None = None, limit: int | None = None
+) -> Evaluation:
+    connection = ModelOptions(server.url, max_attempts=3, max_wait_s=0.01, reasoning_effort=effort, max_tokens=limit)
     options = EvaluateOptions(judge=judge, model_options=connection, concurrency=1)
     return evaluate("r", options=options, folders=folders)
 
@@ -171,15 +184,12 @@ def test_tokens_of_reasoning_are_a_column_where_some_run_has_them(tmp_path: Path
 
 
 def test_what_is_recorded_can_be_given_again() -> None:
-    options = ModelOptions(top_p=0.5, model_seed=3, reasoning_budget=9, model_option=("a=1", "b=text", 'c={"d": 2}'))
+    options = ModelOptions(
+        top_p=0.5, model_seed=3, reasoning_budget=9, max_tokens=7, model_option=("a=1", "b=text", 'c={"d": 2}')
+    )
     again = ModelOptions(**generation_of(options.recorded))
     assert again.recorded == options.recorded
     assert options.connection.recorded == {}
-
-
-def test_prepare_says_that_its_models_take_none() -> None:
-    with pytest.raises(HarnessError, match="no reasoning_effort"):
-        PrepareOptions(model_options=ModelOptions(reasoning_effort="low"))
 
 
 def test_a_sweep_names_them_by_model(tmp_path: Path) -> None:
@@ -195,3 +205,79 @@ def test_a_sweep_names_them_by_model(tmp_path: Path) -> None:
         longmemeval("sweep", "s.yaml", cwd=tmp_path, OPENAI_API_KEY="sk-test")
         sent = [(request.body["model"], request.body["reasoning_effort"]) for request in server.chat_requests]
     assert sorted(sent) == [*[("judge", "medium")] * 8, *[("my-gpt5", "high")] * 4, *[("my-gpt5", "low")] * 4]
+
+
+def test_a_judge_with_a_limit_of_its_own_is_another_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that writes a sentence before its verdict needs more than the official ten tokens."""
+    dataset, folders = prepared_colours(tmp_path)
+    answer_all(dataset, folders)
+    with ReasoningServer(lambda body: "The answer names the colour that the user told, so it is right: yes") as server:
+        server.spends = {None: 0, "low": 300}
+        monkeypatch.setitem(endpoints.OWN_ADDRESSES, "openai", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        plain, wide = (graded(folders, server, DEFAULT_JUDGE, limit=limit).metrics.judge for limit in (None, 64))
+        assert [request.body["max_tokens"] for request in server.chat_requests] == [10] * 4 + [64] * 4
+        # With room for reasoning on top; for the check of a judge; and from the command line.
+        graded(folders, server, DEFAULT_JUDGE, "low", 64)
+        assert {request.body["max_tokens"] for request in server.chat_requests[8:]} == {64 + 8192}
+        asked = len(server.chat_requests)
+        line = ["--max-tokens", "65", "--api-base", server.url]
+        longmemeval("evaluate", "r", "--judge", "openai/judge", *line, cwd=tmp_path)
+        longmemeval("judge", "check", "openai/judge", "-d", "colours.json", *line, cwd=tmp_path)
+        assert len(server.chat_requests) > asked + 4
+        assert {request.body["max_tokens"] for request in server.chat_requests[asked:]} == {65}
+    official = {"max_tokens": 10, "n": 1, "temperature": 0.0}
+    assert (plain.official, plain.parameters) == (True, official)
+    assert (wide.official, wide.parameters) == (False, official | {"max_tokens": 64})
+    assert plain.id != wide.id
+    assert {one["label"] for one in judgements(folders, wide.id)} == {True}
+    assert verify("r", folders=folders).problems == ()
+
+
+def test_a_claim_has_options_for_reader_judge_and_question_model(tmp_path: Path) -> None:
+    prepared_colours(tmp_path, memory="bm25")
+    settings = {"dataset": "colours.json", "memory": "bm25", "parameters": {"decompose": "model"}}
+    settings |= {"model": "openai/reader", "model_options": {"reasoning_effort": "low", "model_option": ["tier=flex"]}}
+    settings |= {"query_model": "openai/asker,reasoning_effort=medium", "judge": "openai/judge"}
+    settings |= {"judge_options": {"reasoning_effort": "high", "max_tokens": 64}}
+    path = write(tmp_path, benchmark="longmemeval", settings=settings, rows=[ROW | {"value": 0.5}], n=4)
+    (tmp_path / "data").mkdir(exist_ok=True)
+    (tmp_path / "colours.json").rename(tmp_path / "data" / "colours.json")
+    with ReasoningServer(lambda body: "[] yes") as server:
+        line = ["claims", "try", f"{path}/one", "--api-base", server.url]
+        longmemeval(*line, cwd=tmp_path, OPENAI_API_KEY="sk-test")
+        fields = ("model", "reasoning_effort", "tier", "max_tokens")
+        sent = {tuple(request.body.get(field) for field in fields) for request in server.chat_requests}
+        asked = len(server.chat_requests)
+        longmemeval(*line, cwd=tmp_path, OPENAI_API_KEY="sk-test")
+        assert len(server.chat_requests) == asked
+    assert {one[:3] for one in sent} == {
+        ("reader", "low", "flex"), ("asker", "medium", None), ("judge", "high", None)
+    }  # fmt: skip
+    assert ("judge", "high", None, 64 + 32768) in sent
+    (run,) = (file.parent for file in (tmp_path / "results").glob("*/run.json"))
+    recorded = manifest(folders_in(tmp_path), run.name)["settings"]
+    assert recorded["model"]["options"] == {"reasoning_effort": "low", "model_options": {"tier": "flex"}}
+    assert recorded["query_model"]["spec"] == settings["query_model"]
+    (judge,) = (json.loads(file.read_text())["judge"] for file in run.glob("metrics/*.json"))
+    assert {"reasoning_effort": "high", "max_tokens": 64}.items() <= judge["parameters"].items()
+
+
+def test_a_signature_holds_them(tmp_path: Path) -> None:
+    private, public = make_key(tmp_path, "key")
+    prepared_colours(tmp_path)
+    folders = folders_in(tmp_path)
+    with ReasoningServer(lambda body: "It is green.") as server:
+        longmemeval(*LINE, "--api-base", server.url, *CHOSEN, "--run-id", "r", cwd=tmp_path)
+    sign("r", private, folders=folders)
+    assert verify("r", public_key=public, folders=folders).problems == ()
+    file = folders.results_dir / "r" / "run.json"
+    file.write_text(file.read_text().replace('"reasoning_effort": "low"', '"reasoning_effort": "high"'))
+    assert "high" in file.read_text()
+    assert any("run.json" in one for one in verify("r", public_key=public, folders=folders).problems)
+
+
+def test_the_limit_of_answers_is_an_option_of_reading(tmp_path: Path) -> None:
+    dataset, folders = prepared_colours(tmp_path)
+    with ModelServer() as server, pytest.raises(HarnessError, match="ReadingOptions"):
+        ask(dataset, folders, server, model_options=ModelOptions(server.url, max_tokens=64))
