@@ -287,7 +287,7 @@ def _with_fields(model: str) -> tuple[str, dict[str, Any]]:
     """
     name, options = named(model)
     if wrong := [*options.calls.recorded.keys() - {"model_options"}, *_OURS & options.more.keys()]:
-        raise HarnessError(f"'{wrong[0]}' is no option of an embedder", where=model, fix="Leave it out")
+        raise HarnessError(f"An embedder does not take '{wrong[0]}'", where=name, fix="Leave it out")
     return name, options.more
 
 

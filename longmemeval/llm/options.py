@@ -56,7 +56,7 @@ QueryModel = Annotated[
     str | None,
     Flag(
         metavar="MODEL",
-        help="Chat model for decompose=model and time_range_by=model; options may follow it: MODEL,KEY=VALUE.",
+        help="Chat model for decompose=model and time_range_by=model.",
     ),
 ]
 
@@ -250,7 +250,8 @@ def with_options(spec: str, options: ModelOptions = ModelOptions()) -> str:
     name, texts = split_options(spec)
     _, whole = named(",".join((name, *_texts(options), *texts)))
     if public(whole.more) != whole.more:
-        raise HarnessError("A secret follows a model's name", where=name, fix="Write KEY=env:VARIABLE")
+        what = "Options after a model's name are recorded, and one of them is a secret"
+        raise HarnessError(what, where=name, fix="Write KEY=env:VARIABLE")
     return ",".join((name, *_texts(whole)))
 
 

@@ -132,7 +132,7 @@ def _key_and_address(spec: str, options: ModelOptions) -> tuple[str | None, Addr
     if own := split_options(spec)[1]:
         name = own[0].partition("=")[0].replace("_", "-")
         fix = f"Give them to the command, such as --{name}; in files and in Python under `model_options`"
-        raise FatalModelError("The options of this model do not follow its name", where=spec, fix=fix)
+        raise FatalModelError("This model does not take options after its name", where=spec, fix=fix)
     _check_kind(spec)
     return _placeholder_key(spec, options.api_base), _address(spec, options)
 

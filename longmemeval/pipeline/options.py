@@ -106,7 +106,7 @@ class PrepareOptions(PartOptions):
         called = {name: with_options(spec, self.model_options) for name, spec in named.items() if takes_options(spec)}
         if self.model_options.recorded and not called:
             raise HarnessError(
-                f"There is no chat model to which {' and '.join(self.model_options.recorded)} could apply",
+                f"No chat model is called, so {' and '.join(self.model_options.recorded)} would have no effect",
                 fix=f"Name one with {' or '.join(f'--{name}'.replace('_', '-') for name in CHAT_MODELS)}",
             )
         return PartOptions.model_validate(values | called)

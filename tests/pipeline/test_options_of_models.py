@@ -274,7 +274,7 @@ def test_what_cannot_be_meant_is_refused_before_a_call(folders: Folders, spec: s
 
 def test_without_a_chat_model_they_are_refused(tmp_path: Path, folders: Folders) -> None:
     line = ["prepare", "-d", "colours.json", "-m", "typed-nodes", "--reasoning-effort", "low"]
-    assert "no chat model" in longmemeval(*line, cwd=tmp_path, code=2).stderr
+    assert "No chat model is called" in longmemeval(*line, cwd=tmp_path, code=2).stderr
     assert not folders.prepared_dir.exists()
 
 
