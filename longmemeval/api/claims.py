@@ -186,6 +186,7 @@ class ClaimTrial:
                 prepared=making.name,
                 embedder=making.embedder if self._own_corpus else None,
                 run_id=self._run_id(),
+                query_model=settings.query_model or None,
                 model_options=self._connection,
                 spending=limit,
                 tell=tell,
@@ -220,8 +221,11 @@ class ClaimTrial:
     def _run_id(self) -> str:
         """Return the id of the rankings: readable, with a hash of all that decides them; measures share a run."""
         ids = [question.question_id for question in self.data.questions]
+        without = {"measure", "model_options", "judge_options"} | (
+            set() if self.settings.query_model else {"query_model"}
+        )
         decisive = [
-            self.settings.model_dump(exclude={"measure", "model_options", "query_model", "judge_options"}),
+            self.settings.model_dump(exclude=without),
             self.data.dataset.content_sha256,
             ids,
         ]

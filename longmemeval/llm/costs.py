@@ -22,7 +22,7 @@ from longmemeval.core.journal import append_shared, decode_shared, locked
 from longmemeval.core.text.figures import in_dollars
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
 from longmemeval.llm.litellm_package import load_litellm, model_table
-from longmemeval.llm.options import SpendingLimit
+from longmemeval.llm.options import SpendingLimit, named
 from longmemeval.llm.providers import has_price, is_unpriced, split_spec, table_entry
 from longmemeval.records import Usage
 
@@ -495,7 +495,7 @@ def batch_price(model: str, usage: Mapping[str, Any]) -> BatchPrice | None:
 
 
 def vector_length(model: str) -> int | None:
-    """Return the dimension of an embedding model's vectors; None when the table does not give it."""
-    entry = model_table().get(model) or {}
-    length = entry.get("output_vector_size")
+    """Return the dimension of an embedding model's vectors; None when neither its options nor the table give it."""
+    name, options = named(model)
+    length = options.more.get("dimensions") or (model_table().get(name) or {}).get("output_vector_size")
     return length if isinstance(length, int) else None

@@ -48,7 +48,13 @@ class PrepareOptions(PartOptions):
     if TYPE_CHECKING:  # Keywords for `model_options` (`_checked`).
         api_base: InitVar[str | None] = None
         give_up_after_s: InitVar[float] = 0.0
+        temperature: InitVar[float | None] = None
+        top_p: InitVar[float | None] = None
+        model_seed: InitVar[int | None] = None
         reasoning_effort: InitVar[str | None] = None
+        reasoning_budget: InitVar[int | None] = None
+        max_tokens: InitVar[int | None] = None
+        model_option: InitVar[tuple[str, ...]] = ()
         rates: InitVar[RateLimits] = RateLimits()
     spending: MaxCost = None
     """The most that embeddings and chat models may cost over all starts of this preparation; None: no limit."""

@@ -13,16 +13,19 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import HarnessError
+from longmemeval.llm.costs import vector_length
 from longmemeval.llm.options import ModelOptions, named, with_options
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.memory.external.test_counted_models import EXTRACTS, MEMORY, PLAIN
 from tests.pipeline.batches.batched import BATCH
-from tests.pipeline.helpers import ask, colours, folders_in, manifest, painted_keys, start, stop_when
+from tests.pipeline.helpers import colours, folders_in, manifest, painted_keys, start, stop_when
 from tests.server import ModelServer, ReasoningServer
 from tests.support import longmemeval
 
@@ -50,7 +53,7 @@ def folders(tmp_path: Path) -> Folders:
 def prepared(folders: Folders, server: ModelServer, option: str, spec: str, **options: Any) -> PrepareReport:
     preset, _ = EXTRACTORS[option]
     memory = resolve_configuration(preset, KEYS if option == "expansion_model" else ())
-    chosen = PrepareOptions(jobs=1, api_base=server.url, **{option: spec}, **options)
+    chosen = PrepareOptions(jobs=1, api_base=server.url).replaced(**{option: spec}, **options)
     dataset = load_dataset(folders.prepared_dir.parent / "colours.json")
     return prepare(dataset, [memory], options=chosen, folders=folders)
 
@@ -128,8 +131,8 @@ def test_a_killed_prepare_keeps_them_and_a_run_names_them_in_its_command(tmp_pat
         assert sent(server, "reasoning_effort") == {("low",)}
     assert "another recipe" in refused
     keys = ["--set", KEYS[0], "--set", KEYS[1]]
-    run = ["run", "-d", "colours.json", "-m", "bm25", *keys, "--model", "offline/extractive"]
-    longmemeval(*run, "--run-id", "r", cwd=tmp_path)
+    answer = ["run", "-d", "colours.json", "-m", "bm25", *keys, "--model", "offline/extractive"]
+    longmemeval(*answer, "--run-id", "r", cwd=tmp_path)
     assert "--expansion-model openai/my-gpt5,reasoning_effort=low" in manifest(folders)["prepare"]
     assert verify("r", folders=folders).problems == ()
 
@@ -143,8 +146,8 @@ def test_a_memory_calls_its_model_with_them_at_prepare_and_at_search(tmp_path: P
         line = ["prepare", "-d", "colours.json", "-m", MEMORY, "--jobs", "1", "--api-base", server.url]
         longmemeval(*line, *chosen, cwd=tmp_path)
         at_prepare = len(server.chat_requests)
-        run = ["run", "-d", "colours.json", "-m", MEMORY, "--model", "offline/extractive", "--api-base", server.url]
-        longmemeval(*run, "--run-id", "r", cwd=tmp_path)
+        answer = ["run", "-d", "colours.json", "-m", MEMORY, "--model", "offline/extractive", "--api-base", server.url]
+        longmemeval(*answer, "--run-id", "r", cwd=tmp_path)
         fields = ("model", "reasoning_effort", "temperature", "tier", "max_tokens")
         assert sent(server, *fields) == {("my-gpt5", "low", 0.5, "flex", 8242)}
         asked = len(server.chat_requests)
@@ -219,7 +222,8 @@ def test_a_batch_of_questions_has_those_of_the_question_model(tmp_path: Path, fo
     prepare(dataset, [memory], options=PrepareOptions(jobs=1), folders=folders)
     with BatchServer(lambda body: "[]") as server:
         options = ModelOptions(server.url, max_attempts=2, max_wait_s=0.01, reasoning_effort="high")
-        ask(dataset, folders, server, memory, batch=BATCH, model_options=options, query_model=QUERY)
+        chosen = RunOptions(run_id="r", concurrency=1, model_options=options, batch=BATCH, query_model=QUERY)
+        run(dataset, memory, "openai/local", options=chosen, folders=folders)
         first, second = ({line["body"].get("reasoning_effort") for line in server.lines(number)} for number in (0, 1))
     assert (first, second) == ({"low"}, {"high"})
 
@@ -227,24 +231,32 @@ def test_a_batch_of_questions_has_those_of_the_question_model(tmp_path: Path, fo
 def test_an_embedder_has_fields_of_its_requests(tmp_path: Path, folders: Folders) -> None:
     embedder, memory = "openai:my-emb,dimensions=5,user=me", ["-m", "semantic-recall"]
     with ModelServer() as server:
-        reached = {"OPENAI_BASE_URL": server.url}
+        url = server.url
         line = ["prepare", "-d", "colours.json", *memory, "--jobs", "1"]
-        longmemeval(*line, "--embedder", embedder, cwd=tmp_path, **reached)
-        refused = longmemeval(*line, "--embedder", "openai:my-emb,dimensions=6", cwd=tmp_path, code=2, **reached).stderr
+        longmemeval(*line, "--embedder", embedder, cwd=tmp_path, OPENAI_BASE_URL=url)
+        refused = longmemeval(
+            *line, "--embedder", "openai:my-emb,dimensions=6", cwd=tmp_path, code=2, OPENAI_BASE_URL=url
+        ).stderr
         # The run embeds the questions in the same way, since the fixtures name the embedder whole.
-        run = ["run", "-d", "colours.json", *memory, "--model", "offline/extractive", "--run-id", "r"]
-        longmemeval(*run, cwd=tmp_path, **reached)
+        answer = ["run", "-d", "colours.json", *memory, "--model", "offline/extractive", "--run-id", "r"]
+        longmemeval(*answer, cwd=tmp_path, OPENAI_BASE_URL=url)
         bodies = [request.body for request in server.requests if request.path == "/v1/embeddings"]
         assert {(body["model"], body["dimensions"], body["user"]) for body in bodies} == {("my-emb", 5, "me")}
         embedded = manifest(folders)["settings"]["embedder"]
         assert embedded["spec"] == embedder
         assert embedded["fingerprint"] == f"{embedder}@{server.url}"
-        longmemeval("run", "--like", "r", "--run-id", "again", "--strict", cwd=tmp_path, **reached)
-        longmemeval(*line, "--prepared", "plain", "--embedder", "openai:my-emb", cwd=tmp_path, **reached)
+        longmemeval("run", "--like", "r", "--run-id", "again", "--strict", cwd=tmp_path, OPENAI_BASE_URL=url)
+        longmemeval(*line, "--prepared", "plain", "--embedder", "openai:my-emb", cwd=tmp_path, OPENAI_BASE_URL=url)
         assert set(server.requests[-1].body) == {"input", "model", "encoding_format"}
     assert "another recipe" in refused
     meta = json.loads((folders.prepared_dir / "colours/plain/q0/meta.json").read_text())
     assert meta["parts"]["vector"]["recipe"]["embedder"] == f"openai:my-emb@{server.url}"
+
+
+def test_a_memory_is_told_the_length_of_its_vectors() -> None:
+    assert vector_length("text-embedding-3-large") == 3072
+    assert vector_length("text-embedding-3-large,dimensions=256") == 256
+    assert vector_length("unknown,user=me") is None
 
 
 @pytest.mark.parametrize("field", ["input=x", "model=y", "temperature=0.5", "api_key=sk-1"])
@@ -282,8 +294,8 @@ def test_without_a_chat_model_they_are_refused(tmp_path: Path, folders: Folders)
 def test_the_options_of_reader_and_judge_do_not_follow_their_names(tmp_path: Path, folders: Folders, verb: str) -> None:
     longmemeval("prepare", "-d", "colours.json", "-m", "last-k", cwd=tmp_path)
     reader, judge = ("offline/extractive", "openai/m,reasoning_effort=low")
-    run = ["run", "-d", "colours.json", "-m", "last-k", "--run-id", "r", "--api-base", "http://127.0.0.1:9/v1"]
-    told = longmemeval(*run, "--model", judge if verb == "run" else reader, cwd=tmp_path, code=2 * (verb == "run"))
+    answer = ["run", "-d", "colours.json", "-m", "last-k", "--run-id", "r", "--api-base", "http://127.0.0.1:9/v1"]
+    told = longmemeval(*answer, "--model", judge if verb == "run" else reader, cwd=tmp_path, code=2 * (verb == "run"))
     if verb == "evaluate":
         told = longmemeval("evaluate", "r", "--judge", judge, cwd=tmp_path, code=2)
     assert "--reasoning-effort" in told.stderr
