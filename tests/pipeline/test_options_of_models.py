@@ -109,6 +109,17 @@ def test_an_extractor_behind_an_alias_is_asked_once_more_with_room(folders: Fold
     assert not report.dropped
 
 
+def test_an_observer_gets_them(folders: Folders) -> None:
+    memory = resolve_configuration("observational", ["message_tokens=10"])
+    dataset = load_dataset(folders.prepared_dir.parent / "colours.json")
+    with ReasoningServer(lambda body: "nothing") as server:
+        chosen = PrepareOptions(jobs=1, api_base=server.url, observer_model="openai/my-gpt5", reasoning_effort="low")
+        prepare(dataset, [memory], options=chosen, folders=folders)
+        assert sent(server, "model", "reasoning_effort", "max_tokens") == {("my-gpt5", "low", 16000 + 8192)}
+    (recipe,) = recipes(folders)
+    assert recipe["model"] == "openai/my-gpt5,reasoning_effort=low"
+
+
 def test_limit_and_temperature_of_an_extractor_stand_in_its_recipe(folders: Folders) -> None:
     with ModelServer(lambda body: '{"entries": []}') as server:
         prepared(folders, server, "node_model", "openai/local,max_tokens=900", temperature=0.5)
