@@ -39,7 +39,7 @@ class PartOptions(BaseModel):
     index: Annotated[IndexEngine | None, Flag(metavar="KIND")] = None
     """Vector index: hnsw or exact [default: as prepared, else hnsw if installed]."""
     working_memory_model: Annotated[str, Flag(MODEL, "MODEL")] = "rules"
-    """Model for working memory; rules is offline."""
+    """Model for working memory."""
     working_memory_template: Annotated[Path | None, Flag(metavar="FILE")] = Field(default=None, strict=False)
     """Markdown file with the sections of the working memory."""
     memory_model: Annotated[str | None, Flag(MODEL, "MODEL")] = None
