@@ -1,6 +1,6 @@
 """Records shared between packages. All are frozen; none but `Gold` reveals anything about the right answer."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import reduce
 from math import ceil
@@ -149,12 +149,14 @@ class Usage(Struct, frozen=True, gc=False):
     cost_usd: float = 0.0
     unpriced_calls: int = 0
     """Calls whose price is not known: the true cost is higher than `cost_usd`."""
+    estimated_calls: int | UnsetType = UNSET
+    """Calls whose tokens the server did not count, or only in part: the rest is our own count. Absent if none."""
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(*map(add, astuple(self), astuple(other)))
+        return _combined(add, (self, other))
 
     def __sub__(self, earlier: "Usage") -> "Usage":
-        return Usage(*map(sub, astuple(self), astuple(earlier)))
+        return _combined(sub, (self, earlier))
 
     @classmethod
     def of_call(cls, prompt_tokens: int, completion_tokens: int, dollars: float | None) -> "Usage":
@@ -178,14 +180,24 @@ class Usage(Struct, frozen=True, gc=False):
 
     def from_cache(self, calls: int = 1) -> "Usage":
         """Return the usage of the same reply from a cache: counted, but free."""
-        return Usage(calls, calls, self.prompt_tokens, self.completion_tokens)
+        return Usage(calls, calls, self.prompt_tokens, self.completion_tokens, estimated_calls=self.estimated_calls)
 
     def share(self, part: int, whole: int) -> "Usage":
         """Return `part / whole` of this usage; calls are rounded up."""
         share = part / whole if part else 0.0
-        calls, cached, prompt, completion, _, unpriced = (share * amount for amount in astuple(self))
+        calls, cached, prompt, completion, _, unpriced, estimated = (share * (amount or 0) for amount in astuple(self))
         tokens = round(prompt), round(completion)
-        return Usage(ceil(calls), ceil(cached), *tokens, self.cost_usd * share, ceil(unpriced))
+        dollars = self.cost_usd * share
+        return Usage(ceil(calls), ceil(cached), *tokens, dollars, ceil(unpriced), ceil(estimated) or UNSET)
+
+
+def _combined(operation: Callable[[Any, Any], Any], usages: Iterable[Usage]) -> Usage:
+    """Return a usage whose fields are those of several, combined one by one."""
+    # Not `sum`: versions of Python differ in how it adds floats.
+    rows = ([figure or 0 for figure in astuple(usage)] for usage in usages)
+    sums = (reduce(operation, column) for column in zip(*rows, strict=False))
+    found: dict[str, Any] = dict(zip(Usage.__struct_fields__, sums, strict=False))
+    return Usage(**found | {"estimated_calls": found["estimated_calls"] or UNSET})
 
 
 class Asked(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -222,9 +234,8 @@ class _Paid(Protocol):
 def usage_of(paid: Iterable[_Paid]) -> Usage:
     """Return the usage of several records, replies or models together."""
     nothing = Usage()
-    counted = [astuple(usage) for record in paid if (usage := record.usage) != nothing]
-    # Not `sum`: versions of Python differ in how it adds floats.
-    return Usage(*(reduce(add, column) for column in zip(*counted, strict=True)))
+    counted = [usage for record in paid if (usage := record.usage) != nothing]
+    return _combined(add, counted) if counted else nothing
 
 
 class ToolStep(Struct, frozen=True):

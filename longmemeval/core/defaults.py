@@ -8,3 +8,5 @@ GIVE_UP_AFTER_S = 120.0
 """Seconds of failures without a success after which an endpoint or a store counts as dead."""
 CONCURRENCY = 8
 """Model calls in flight."""
+EMBED_BATCH = 128
+"""Texts in one call of an embedding server."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.caches import cache_key, only_maker_blocking, open_cache
-from longmemeval.embedding.protocol import Embedder
+from longmemeval.embedding.protocol import Embedder, TooManyTextsError
 from longmemeval.errors import HarnessError
 from longmemeval.llm.costs import Receipts
 from longmemeval.records import Usage
@@ -253,7 +253,13 @@ class CachedEmbedder:
 
     def _compute(self, texts: list[str]) -> dict[str, Vectors]:
         paid = self.usage
-        vectors = self._embedder.embed(texts)
+        try:
+            vectors = self._embedder.embed(texts)
+        except TooManyTextsError:
+            smaller: dict[str, Vectors] = {}
+            for chunk in self._chunks(texts):
+                smaller |= self._compute(chunk)
+            return smaller
         rows = dict(zip(texts, vectors, strict=True))
         if fault := self._fault(texts, vectors):
             self._store({}, vectors.shape[1], paid)

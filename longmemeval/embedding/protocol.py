@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from longmemeval.core.arrays import Vectors
+from longmemeval.errors import ModelError
 from longmemeval.llm.costs import Account
 from longmemeval.llm.options import ModelOptions
 
@@ -37,6 +38,10 @@ class Embedder(Protocol):
             fixtures byte-identical whatever was cached before.
         """
         ...
+
+
+class TooManyTextsError(ModelError):
+    """The texts of one call were too many; the embedder's `batches` are smaller from now on."""
 
 
 class EmbedderSettings(ModelOptions, frozen=True, kw_only=True):

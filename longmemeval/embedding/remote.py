@@ -1,8 +1,11 @@
 """Embedding models behind an OpenAI-compatible endpoint."""
 
+import base64
+import logging
+import re
 import time
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,23 +15,24 @@ from longmemeval.core.arrays import Vectors
 from longmemeval.core.http import note_wait, proxy_for, refuse_other_server, requested_wait, too_long_a_wait
 from longmemeval.core.secrets.parameters import resolved
 from longmemeval.core.secrets.redaction import public_url, redact, register_address, split_address
-from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
+from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings, TooManyTextsError
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
-from longmemeval.llm.costs import Account, price
+from longmemeval.llm.costs import Account, Counted, price
 from longmemeval.llm.http.endpoints import endpoint_of
 from longmemeval.llm.http.errors import refused_by_proxy
 from longmemeval.llm.options import check_endpoint, named, split_options, with_options
 from longmemeval.llm.providers import OPENAI_PROVIDERS, account_headers, setting
 from longmemeval.llm.rates import Permit, TokenEstimate, gate_for
+from longmemeval.llm.tokens import token_counter
 from longmemeval.records import Usage
 
 if TYPE_CHECKING:
     import httpx
 
-MAX_BATCH_TEXTS = 128
 MAX_BATCH_CHARACTERS = 200_000
 _CHARACTERS_OF_TOKEN = 4
 _RETRIES = 6
+_FORMS = 2  # attempts in another form: without a field, as a text without a list
 _SECONDS = 60.0
 _CONNECT_SECONDS = 20.0
 _FIRST_PAUSE_S = 0.5
@@ -44,6 +48,22 @@ _FATAL_STATUSES = {
 }
 _BAD_INPUT_STATUSES = {400, 413, 422}
 _OURS = {"input", "encoding_format"}
+_TOO_LARGE = re.compile(r"too (?:large|long)|batch size|(?:context|sequence|input) length|max\w* .{0,40}token", re.I)
+"""What servers say of a text that exceeds the window, and of a call that is too large: llama.cpp with status 500,
+OpenAI with 429 if it exceeds the tokens of a minute by itself."""
+_LOG = logging.getLogger(__name__)
+
+
+class _Endpoint:
+    """What the server of one model takes, by what it has refused in this process."""
+
+    def __init__(self, fingerprint: str, most_texts: int) -> None:
+        self.most_texts = self.told = self.asked = most_texts
+        self.form: dict[str, Any] = {"encoding_format": "float"}
+        self.takes_lists = True
+
+
+_endpoint_of = cache(_Endpoint)
 
 
 class RemoteEmbedder:
@@ -92,6 +112,7 @@ class RemoteEmbedder:
         self.fingerprint = f"{self.spec}@{self._endpoint}"
         self.usage = Usage()
         self._dimension: int | None = None
+        self._known = _endpoint_of(self.fingerprint, settings.embed_batch)
 
     @cached_property
     def _client(self) -> "httpx.Client":
@@ -112,20 +133,32 @@ class RemoteEmbedder:
         """Embed `texts`; see `Embedder.embed`.
 
         Raises:
+            TooManyTextsError: the server refuses a call with several texts; later calls have at most half as many.
             ModelError: the server still fails after all retries, refuses a text, or sends an invalid reply.
             EndpointDownError: it has failed for too long.
             SpendingLimitError: the account has no room for a batch.
             FatalModelError: the key, the account, the address or the model's name is refused.
         """
-        parts = [(batch, self._call([texts[i] for i in batch])) for batch in _batches(texts)]
+        parts = [(batch, self._call([texts[i] for i in batch])) for batch in self.batches(texts)]
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for batch, rows in parts:
             vectors[batch] = rows
         return vectors
 
     def batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """Yield the positions of the texts of each call; blank texts need no call."""
-        return _batches(texts)
+        """Yield the positions of the texts of each call, within both limits; blank texts need none."""
+        batch: list[int] = []
+        characters = 0
+        for i, text in enumerate(texts):
+            if not text.strip():
+                continue
+            if batch and (len(batch) >= self._known.most_texts or characters + len(text) > MAX_BATCH_CHARACTERS):
+                yield batch
+                batch, characters = [], 0
+            batch.append(i)
+            characters += len(text)
+        if batch:
+            yield batch
 
     def _call(self, texts: list[str]) -> Vectors:
         """Return unit rows in the order of `texts`, with as many requests as needed."""
@@ -140,6 +173,8 @@ class RemoteEmbedder:
             try:
                 return self._attempt(texts, turn, min(_SECONDS, max(left, self._settings.give_up_after_s / 10)))
             except (httpx.HTTPError, FatalModelError) as error:
+                if attempts <= _FORMS and self._leaves_out(error, texts):
+                    continue
                 # The cause is left out of the chain: the server's message may contain the key.
                 explained, response = self._explain(error, texts), _response(error)
                 requested = requested_wait(response.headers, explained.what) if response is not None else None
@@ -168,24 +203,25 @@ class RemoteEmbedder:
         """Send one request."""
         import httpx
 
-        most = self._most(texts)
+        most, given = self._most(texts), texts if self._known.takes_lists or len(texts) > 1 else texts[0]
         reserved = self._account.reserve_blocking(most, self._model) if self._account else ""
         cost, failed = most, True
         try:
             response = self._client.post(
                 f"{self._base}embeddings",
                 content=msgspec.json.encode(
-                    {"input": texts, "model": self._model, "encoding_format": "float"} | resolved(self._fields)
+                    {"input": given, "model": self._model} | self._known.form | resolved(self._fields)
                 ),
                 headers=self._headers,
                 timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
             )
             response.raise_for_status()
             turn.learn(response.headers)
-            vectors, tokens = self._read(response.content, len(texts))
-            turn.answered(tokens, 0)
-            usage = _cost(self._model, tokens)
-            cost, failed = usage.cost_usd if tokens else most, False
+            vectors, counted = self._read(response.content, len(texts))
+            usage = self._cost(texts, counted)
+            turn.answered(usage.prompt_tokens, 0)
+            cost, failed = most if usage.unpriced_calls else usage.cost_usd, False
+            self.usage += usage
         except (httpx.HTTPError, FatalModelError) as error:
             cost = most if _may_be_billed(error) else 0.0
             raise
@@ -195,8 +231,26 @@ class RemoteEmbedder:
         if self._dimension not in (None, vectors.shape[1]):
             raise self._protocol_error(f"vectors of {vectors.shape[1]} numbers after vectors of {self._dimension}")
         self._dimension = vectors.shape[1]
-        self.usage += usage
+        if self._known.told > self._known.most_texts:
+            self._known.told = self._known.most_texts
+            _LOG.warning("%s: the server takes no more than %d texts a call", self.spec, self._known.told)
         return vectors
+
+    def _cost(self, texts: Sequence[str], counted: Counted) -> Usage:
+        """Return the cost of one call; its tokens are counted here where the server gives less than one a text."""
+        if (tokens := counted.prompt or counted.total) >= len(texts):
+            return Usage.of_call(tokens, 0, price(self._model, tokens))
+        return Counted().usage(sum(map(token_counter(self._model).count, texts)), 0, partial(price, self._model))
+
+    def _leaves_out(self, error: Exception, texts: Sequence[str]) -> bool:
+        """Return whether the server refuses the form of a request, which is changed from now on."""
+        response = _response(error)
+        said = response.text if response is not None and response.status_code in _BAD_INPUT_STATUSES else ""
+        if refuses_field := bool(re.search(r"encoding.?format|base64", said, re.I)):
+            self._known.form = {}
+        if refuses_list := len(texts) == 1 and bool(re.search(r"\bstring\b", said, re.I)):
+            self._known.takes_lists = False
+        return refuses_field or refuses_list
 
     def _most(self, texts: Sequence[str]) -> float:
         """Return the maximum cost of a request in US dollars.
@@ -221,23 +275,31 @@ class RemoteEmbedder:
             )
         return bool(dollars)
 
-    def _read(self, body: bytes, count: int) -> tuple[Vectors, int]:
-        """Return the rows of a reply in the order of their `index`, scaled to length 1, and the prompt tokens."""
+    def _read(self, body: bytes, count: int) -> tuple[Vectors, Counted]:
+        """Return the rows of a reply in the order of their `index`, scaled to length 1, and its count of tokens.
+
+        Without any `index` they are in the order of the texts. Vectors in base64 are read though nobody asked for them.
+        """
         try:
-            reply = msgspec.json.decode(body, type=_Reply)
-        except msgspec.DecodeError as error:
-            raise self._protocol_error(str(error)) from error
-        items = sorted(reply.data, key=lambda item: item.index)
-        if [item.index for item in items] != list(range(count)):
-            raise self._protocol_error(f"{len(items)} vectors, not numbered from 0 to {count - 1}")
-        lengths = {len(item.embedding) for item in items}
+            reply = msgspec.json.decode(body, type=_Reply, strict=False)
+            rows = {
+                place if item.index is None else item.index: _numbers(item.embedding)
+                for place, item in enumerate(reply.data)
+            }
+        except (msgspec.DecodeError, ValueError) as error:
+            infinite = re.search(rb"\bNaN\b|\bInfinity\b", body)
+            raise self._protocol_error("numbers that are not finite" if infinite else str(error)) from error
+        if len(reply.data) != count or rows.keys() != set(range(count)):
+            raise self._protocol_error(f"{len(reply.data)} vectors for {count} texts, or other numbers than 0, 1, …")
+        lengths = {len(row) for row in rows.values()}
         if len(lengths) != 1 or 0 in lengths:
             raise self._protocol_error(f"vectors of {sorted(lengths)} numbers in one reply")
-        vectors = np.array([item.embedding for item in items])
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return (vectors / np.maximum(norms, 1e-12)).astype(np.float32), max(
-            reply.usage.prompt_tokens, 0
-        ) if reply.usage else 0
+        vectors = np.array([rows[place] for place in range(count)], dtype=np.float64)
+        with np.errstate(over="ignore"):
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not np.isfinite(norms).all():
+            raise self._protocol_error("numbers that are not finite")
+        return (vectors / np.maximum(norms, 1e-12)).astype(np.float32), Counted.of(reply.usage)
 
     def _protocol_error(self, what: str) -> ModelError:
         return ModelError(
@@ -263,13 +325,20 @@ class RemoteEmbedder:
             )
         if response is not None and _code(response) == "insufficient_quota":
             return FatalModelError(f"The account is empty: {message}", where=where, fix="Top it up or use another key")
-        if status in _BAD_INPUT_STATUSES:
-            longest = max(texts, key=len)
+        is_large = bool(_TOO_LARGE.search(message)) and (status != 429 or "too large" in message)
+        if status in _BAD_INPUT_STATUSES or (is_large and status in (429, 500)):
+            if len(texts) > 1:
+                self._known.most_texts = min(self._known.most_texts, len(texts) // 2)
+                return TooManyTextsError(
+                    f"The embedding endpoint refused a call with {len(texts)} texts: {message}", where=where
+                )
+            self._known.most_texts = self._known.told = self._known.asked  # It may be the fault of this text alone.
+            too_long = "Choose a model with a wider window: no text is cut silently"
             return ModelError(
-                f"The embedding endpoint refused a call with {len(texts)} texts, the longest of which has "
-                f"{len(longest)} characters and begins {longest[:60]!r}: {message}",
+                f"The embedding endpoint refused a text of {len(texts[0]):,} characters, which begins "
+                f"{texts[0][:60]!r}: {message}",
                 where=where,
-                fix="If it is too long, choose a model with a wider window; no text is cut silently",
+                fix=too_long if is_large else "Check the model's name, its options and --api-base",
             )
         passing = status is None or status in _PASSING_STATUSES or status >= 500
         return (TransientModelError if passing else ModelError)(
@@ -292,33 +361,20 @@ def _with_fields(model: str) -> tuple[str, dict[str, Any]]:
 
 
 class _Item(msgspec.Struct):
-    index: int
-    embedding: list[float]
-
-
-class _Tokens(msgspec.Struct):
-    prompt_tokens: int = 0
+    embedding: list[float] | str
+    index: int | None = None
 
 
 class _Reply(msgspec.Struct):
     data: list[_Item]
-    usage: _Tokens | None = None
+    usage: Any = None
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
-    """Yield the positions of non-blank texts, in batches within both limits; a huge text goes alone."""
-    batch: list[int] = []
-    characters = 0
-    for i, text in enumerate(texts):
-        if not text.strip():
-            continue
-        if batch and (len(batch) == MAX_BATCH_TEXTS or characters + len(text) > MAX_BATCH_CHARACTERS):
-            yield batch
-            batch, characters = [], 0
-        batch.append(i)
-        characters += len(text)
-    if batch:
-        yield batch
+def _numbers(embedding: list[float] | str) -> Sequence[float]:
+    """Return the numbers of a vector, which may be float32 in base64."""
+    if isinstance(embedding, list):
+        return embedding
+    return [*np.frombuffer(base64.b64decode(embedding, validate=True), "<f4").tolist()]
 
 
 def _trimmed(base: str) -> str:
@@ -370,11 +426,6 @@ def _may_be_billed(error: Exception) -> bool:
 
     status = _status(error)
     return status >= 500 if status else not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-
-
-def _cost(model: str, tokens: int) -> Usage:
-    """Return the cost of one call; `tokens` is 0 when the server does not count them."""
-    return Usage.of_call(tokens, 0, price(model, tokens) or None)
 
 
 OPENAI = EmbedderKind(

@@ -6,8 +6,8 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -461,6 +461,50 @@ def reply_cost(model: str, document: dict[str, Any]) -> float | None:
     except Exception:
         # A paid answer is not discarded because its cost cannot be determined.
         return None
+
+
+# What a server counted of a call, and our own count of the rest.
+
+
+class Counted(NamedTuple):
+    """The tokens of a call by the server's count; 0: it gives no figure, or one that cannot be."""
+
+    prompt: int = 0
+    completion: int = 0
+    total: int = 0
+
+    @classmethod
+    def of(cls, usage: object) -> "Counted":
+        """Read a usage in OpenAI's form."""
+        figures = usage_in_form(usage)
+        return cls(*(int(figures.get(f"{name}_tokens", 0)) for name in cls._fields))
+
+    def is_whole(self, *, replied: bool) -> bool:
+        """Return whether a call's tokens are known: no prompt is empty, nor the tokens of a reply with content."""
+        return bool(self.prompt and (self.completion or not replied))
+
+    def usage(self, prompt_tokens: int, completion_tokens: int, price: Callable[[int, int], float | None]) -> Usage:
+        """Return the usage of a call of which the server did not count everything.
+
+        Args:
+            prompt_tokens: our own count, used where the server's figures do not say it.
+            completion_tokens: the same, of the reply as far as it can be seen.
+            price: returns the US dollars for tokens of a prompt and a reply; None: not known.
+        """
+        rest = max(self.total - self.completion, 0)
+        prompt = self.prompt or (rest if self.completion and rest else min(prompt_tokens, rest or prompt_tokens))
+        completion = self.completion or max(self.total - prompt, 0) or completion_tokens
+        return structs.replace(Usage.of_call(prompt, completion, price(prompt, completion)), estimated_calls=1)
+
+
+def usage_in_form(usage: object) -> dict[str, Any]:
+    """Return a usage whose tokens are numbers, without others, such as null and text; empty if it is no object."""
+    found = dict[str, Any]()
+    for name, value in usage.items() if isinstance(usage, dict) else ():
+        with suppress(ValueError, OverflowError):
+            tokens = max(int(float(str(value))), 0) if name.endswith("_tokens") else value
+            found[name] = usage_in_form(value) if name.endswith("_details") else tokens
+    return found
 
 
 class BatchPrice(NamedTuple):

@@ -36,6 +36,8 @@ class ModelCall(Struct, frozen=True, omit_defaults=True):
     """Name of the model in the server's reply."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    estimated: bool = False
+    """True if the server did not count the tokens: they are our own count."""
     texts: int = 0
     """Number of texts, for embeddings."""
     cached: bool = False
@@ -134,6 +136,7 @@ def sums(calls: Iterable[ModelCall]) -> CallSums:
         total["milliseconds"] += call.milliseconds
         total["cost_usd"] += call.cost_usd or 0.0
         total["unpriced_calls"] += call.cost_usd is None
+        total["estimated_calls"] += call.estimated
         if call.kind == "embeddings":
             total["embedding_calls"] += 1
             total["embedding_texts"] += call.texts
@@ -144,4 +147,6 @@ def sums(calls: Iterable[ModelCall]) -> CallSums:
             total["cut_calls"] += bool(call.cut)
             total["prompt_tokens"] += call.prompt_tokens
             total["completion_tokens"] += call.completion_tokens
+    if not total["estimated_calls"]:
+        del total["estimated_calls"]
     return msgspec.convert(total, CallSums, strict=False)

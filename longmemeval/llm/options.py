@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, structs
 
 from longmemeval.core.arguments import Options, check_fields
-from longmemeval.core.defaults import GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
+from longmemeval.core.defaults import EMBED_BATCH, GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
 from longmemeval.core.http import is_this_machine
 from longmemeval.core.options import LIMITS, MODEL, Flag
 from longmemeval.core.secrets.redaction import Fault, fault_of, public_url, register_address
@@ -87,6 +87,11 @@ class ModelOptions(Options, frozen=True):
     """Longest wait between two attempts, in seconds; a server's Retry-After may be longer."""
     give_up_after_s: GiveUpAfter = GIVE_UP_AFTER_S
     """Seconds of failures without a success, whatever the call, after which the endpoint counts as dead."""
+    embed_batch: Annotated[int, Flag(metavar="N", minimum=1)] = EMBED_BATCH
+    """Maximum texts in one call of an embedding server.
+
+    A server that refuses a call is sent smaller ones.
+    """
     rates: RateLimits = RateLimits()
     """Requests and tokens per minute; waiting for them counts neither as latency nor towards giving up."""
     temperature: Annotated[float | None, Flag(metavar="T", minimum=0.0, maximum=2.0)] = None

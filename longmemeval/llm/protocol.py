@@ -112,6 +112,12 @@ class ChatReply(Struct, frozen=True):
         return "" if is_whole(self.finish_reason) else self.ending
 
     @property
+    def whole(self) -> str:
+        """Everything that the model wrote and the server shows, reasoning and tool calls too."""
+        calls = (part for call in self.tool_calls for part in (call.name, call.arguments))
+        return "\n".join(filter(None, (self.reasoning, self.text, *calls)))
+
+    @property
     def is_starved(self) -> bool:
         """True if it is empty because the limit was spent before the first visible word."""
         return self.is_empty and self.finish_reason == "length"

@@ -40,7 +40,9 @@ class PrepareOptions(PartOptions):
 
     name: Annotated[str, Flag(WHAT, "NAME", name="--prepared --name")] = "default"
     """Name of the preparation."""
-    model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s", *GENERATION))] = ModelOptions()
+    model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s", "embed_batch", *GENERATION))] = (
+        ModelOptions()
+    )
     """The connection to chat models and embedders. Its fields are keywords here too: `PrepareOptions(api_base=…)`.
 
     Those that decide replies are for all chat models of the preparation, and recorded with their names (`of_parts`).
@@ -48,6 +50,7 @@ class PrepareOptions(PartOptions):
     if TYPE_CHECKING:  # Keywords for `model_options` (`_checked`).
         api_base: InitVar[str | None] = None
         give_up_after_s: InitVar[float] = 0.0
+        embed_batch: InitVar[int] = 0
         temperature: InitVar[float | None] = None
         top_p: InitVar[float | None] = None
         model_seed: InitVar[int | None] = None
@@ -142,7 +145,7 @@ class AnsweringOptions(Options, frozen=True):
 
     prepared: Prepared = "default"
     """The name of the preparation to read."""
-    model_options: Annotated[ModelOptions, Group((*CONNECTION, *OF_ANSWERS))] = ModelOptions()
+    model_options: Annotated[ModelOptions, Group((*CONNECTION, "embed_batch", *OF_ANSWERS))] = ModelOptions()
     concurrency: Concurrency = CONCURRENCY
     """Calls in flight at one time: for answers, and by default for analysing questions and for memories."""
     spending: MaxCost = None
@@ -187,7 +190,7 @@ class EvaluateOptions(Options, frozen=True):
     """The number of times a chat model is asked about each answer; the majority is the label."""
     rejudge: Annotated[bool, Flag(OUTPUT)] = False
     """Grade everything again, into a new file."""
-    model_options: Annotated[ModelOptions, Group()] = ModelOptions()
+    model_options: Annotated[ModelOptions, Group((*CONNECTION, *GENERATION))] = ModelOptions()
     concurrency: Concurrency = CONCURRENCY
     batch: BatchOptions | None = None
     """Ask through the provider's batch endpoints; None: directly."""
@@ -210,7 +213,7 @@ class CheckOptions(Options, frozen=True):
     votes: Votes = 1
     seed: int = 0
     """The seed of the plants."""
-    model_options: Annotated[ModelOptions, Group()] = ModelOptions()
+    model_options: Annotated[ModelOptions, Group((*CONNECTION, *GENERATION))] = ModelOptions()
     concurrency: Concurrency = CONCURRENCY
     spending: MaxCost = None
 
@@ -250,7 +253,7 @@ class RetrievalOptions(Options, frozen=True):
     """File of official expansions, with --protocol official [default: the preparation's]."""
     query_model: QueryModel = None
     """Chat model that analyses the questions, for memories that use one (`decompose=model`)."""
-    model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s"))] = ModelOptions()
+    model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s", "embed_batch"))] = ModelOptions()
     """Connection options; a remote embedder is looked for at the same endpoint."""
     spending: MaxCost = None
     """The most that calls about questions and of a remote embedder may cost, all starts and memories together;

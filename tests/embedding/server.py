@@ -42,12 +42,14 @@ class EmbeddingServer:
     """A running server: its base address, what it was asked, and what it answers."""
 
     base: str
-    answer: Callable[[list[str]], Reply] = good_reply
+    answer: Callable[[Any], Reply] = good_reply
     script: list[Reply] = field(default_factory=list)
     """Replies of the next requests, before `answer` takes over."""
     batches: list[list[str]] = field(default_factory=list)
     """The texts of each request."""
     authorizations: list[str | None] = field(default_factory=list)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    """The requests themselves."""
 
 
 @contextmanager
@@ -58,6 +60,7 @@ def embedding_server() -> Iterator[EmbeddingServer]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             server.authorizations.append(self.headers["authorization"])
+            server.bodies.append(body)
             server.batches.append(body["input"])
             known = self.path == "/v1/embeddings"
             reply = server.script.pop(0) if server.script else server.answer(body["input"])

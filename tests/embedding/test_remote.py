@@ -1,4 +1,6 @@
+import base64
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -7,13 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from longmemeval.core.defaults import EMBED_BATCH
 from longmemeval.embedding.cache import CHUNK_TEXTS
 from longmemeval.embedding.protocol import EmbedderSettings
 from longmemeval.embedding.registry import load_embedder
-from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS, RemoteEmbedder
+from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, RemoteEmbedder
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, SpendingLimitError
-from longmemeval.llm.costs import Account
+from longmemeval.llm.costs import Account, spent_in
 from longmemeval.llm.options import ModelOptions, SpendingLimit
+from longmemeval.llm.rates import Rate, RateLimits
 from longmemeval.records import Usage
 from tests.clock import Clock
 from tests.embedding.server import EmbeddingServer, Reply, embedding_server, error_reply, good_reply
@@ -52,8 +56,8 @@ def test_shuffled_reply_is_put_in_order_by_index(server: EmbeddingServer) -> Non
 
 def test_batches_keep_both_limits(server: EmbeddingServer) -> None:
     embedder = RemoteEmbedder("small", EmbedderSettings(server.base))
-    embedder.embed([f"text {i}" for i in range(2 * MAX_BATCH_TEXTS + 1)])
-    assert [len(batch) for batch in server.batches] == [MAX_BATCH_TEXTS, MAX_BATCH_TEXTS, 1]
+    embedder.embed([f"text {i}" for i in range(2 * EMBED_BATCH + 1)])
+    assert [len(batch) for batch in server.batches] == [EMBED_BATCH, EMBED_BATCH, 1]
     server.batches.clear()
     huge, half = "x" * (MAX_BATCH_CHARACTERS + 1), "y" * (MAX_BATCH_CHARACTERS // 2)
     embedder.embed(["a", huge, half, half, "b"])
@@ -95,7 +99,37 @@ def test_reply_without_usage_counts_as_unpriced(server: EmbeddingServer) -> None
     server.script.append(reply)
     embedder = RemoteEmbedder("text-embedding-3-small", EmbedderSettings(server.base))
     embedder.embed(["red"])
-    assert embedder.usage == Usage(calls=1, unpriced_calls=1)
+    # Tokens of cl100k_base, at 0.02 dollars a million.
+    assert embedder.usage == Usage(calls=1, prompt_tokens=1, cost_usd=embedder.usage.cost_usd, estimated_calls=1)
+    assert embedder.usage.cost_usd == pytest.approx(0.02e-6)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        *({}, {"prompt_tokens": 0}, {"prompt_tokens": None}, {"prompt_tokens": -3}, {"prompt_tokens": "few"}, [], "x"),
+        {"prompt_tokens": 1, "total_tokens": 1},  # A text has a token at least.
+    ],
+)
+def test_what_the_server_does_not_count_is_counted_here(server: EmbeddingServer, tmp_path: Path, usage: object) -> None:
+    server.script.append(good_reply(texts := ["red", "Where does my dog sleep?"]))
+    server.script[0].body["usage"] = usage
+    account = Account(tmp_path / "a", SpendingLimit(1.0))
+    embedder = RemoteEmbedder("text-embedding-3-small", EmbedderSettings(server.base, account=account))
+    embedder.embed(texts)
+    assert embedder.usage == Usage(1, 0, 7, 0, embedder.usage.cost_usd, 0, 1)
+    assert embedder.usage.cost_usd == pytest.approx(7 * 0.02e-6)
+    assert json_lines(tmp_path / "a")[-1]["cost_usd"] == embedder.usage.cost_usd
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": "9"}, {"total_tokens": 9}, {"prompt_tokens": 9.0, "x": None}])
+def test_what_the_server_counts_is_its_own(server: EmbeddingServer, usage: object) -> None:
+    server.script.append(good_reply(["red"]))
+    server.script[0].body["usage"] = usage
+    embedder = RemoteEmbedder("text-embedding-3-small", EmbedderSettings(server.base))
+    embedder.embed(["red"])
+    assert embedder.usage == Usage(1, 0, 9, 0, embedder.usage.cost_usd)
+    assert embedder.usage.cost_usd == pytest.approx(9 * 0.02e-6)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -208,13 +242,139 @@ def test_empty_account_is_fatal(server: EmbeddingServer) -> None:
         RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["red"])
 
 
-def test_text_too_long_is_an_error_that_quotes_it(server: EmbeddingServer) -> None:
-    server.script.append(error_reply(400, "This model's maximum context length is 8192 tokens"))
-    texts = ["red", "Once upon a time " * 5000]
-    with pytest.raises(ModelError, match=r"85000 characters and begins 'Once upon a time .*maximum context") as caught:
-        RemoteEmbedder("small", EmbedderSettings(server.base)).embed(texts)
+def refusing(refusal: Reply, refused: Callable[[list[str]], bool]) -> Callable[[list[str]], Reply]:
+    return lambda texts: refusal if refused(texts) else good_reply(texts)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 500])
+def test_text_too_long_is_an_error_that_quotes_it(server: EmbeddingServer, status: int, tmp_path: Path) -> None:
+    """The texts around it are embedded, kept, and not paid for again."""
+    refusal = error_reply(status, "This model's maximum context length is 8192 tokens")
+    server.answer = refusing(refusal, lambda texts: any(len(text) > 100 for text in texts))
+    texts = [*(f"text {i}" for i in range(6)), "Once upon a time " * 5000, "blue"]
+    embedder = load_embedder("openai:small", ModelOptions(server.base), cache_path=tmp_path / "cache.sqlite")
+    with pytest.raises(
+        ModelError, match=r"85,000 characters, which begins 'Once upon a time .*maximum context"
+    ) as caught:
+        embedder.embed(texts)
+    assert "wider window" in str(caught.value)
     assert len(str(caught.value)) < 600
-    assert server.batches == [texts]
+    server.batches.clear()
+    embedder.embed([*texts[:6], *(f"another {i}" for i in range(128))])
+    assert [len(batch) for batch in server.batches] == [128]  # The limit of a call was not the reason.
+
+
+MOST_FOUR = [
+    Reply({"error": {"message": "batch size 6 > maximum allowed batch size 4", "type": "Validation"}}, 413),
+    Reply({"error": "batch size 6 > maximum allowed batch size 4", "error_type": "Validation"}, 422),
+    error_reply(400, "Too many inputs. Max allowed batch size is 4."),
+    error_reply(400, "Value error: at most 4 documents, please"),
+    error_reply(500, "input is too large to process. increase the physical batch size"),
+    error_reply(429, "Request too large for small on tokens per min (TPM): Limit 4, Requested 6."),
+    Reply(b"<html>413 Request Entity Too Large</html>", 413),
+    Reply({"detail": [{"type": "too_long", "loc": ["body", "input"], "msg": "at most 4 items"}]}, 422),
+]
+
+
+@pytest.mark.parametrize("refusal", MOST_FOUR, ids=lambda reply: str(reply.body)[:30])
+def test_too_many_texts_are_sent_in_smaller_calls_from_then_on(
+    server: EmbeddingServer, refusal: Reply, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    server.answer = refusing(refusal, lambda texts: len(texts) > 4)
+    account = Account(tmp_path / "a", SpendingLimit(1.0))
+    embedder = load_embedder("openai:text-embedding-3-small", ModelOptions(server.base), account=account)
+    texts = [f"text {i}" for i in range(200)]
+    vectors = embedder.embed(["red", *texts, "", "blue"])
+    assert vectors[[0, -1]] == pytest.approx(np.array([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]]))
+    assert [len(batch) for batch in server.batches[:5]] == [128, 64, 32, 16, 8]
+    answered = server.batches[5:]
+    assert max(map(len, answered)) == 4
+    assert [text for batch in answered for text in batch] == ["red", *texts, "blue"]
+    assert [record.getMessage() for record in caplog.records if "texts a call" in record.getMessage()] == [
+        "openai:text-embedding-3-small: the server takes no more than 4 texts a call"
+    ]
+    if refusal.status < 500:  # Otherwise it may have been billed.
+        assert spent_in(tmp_path / "a") == pytest.approx(embedder.usage.cost_usd)
+    server.batches.clear()
+    load_embedder("openai:text-embedding-3-small", ModelOptions(server.base)).embed(texts[:9])
+    assert [len(batch) for batch in server.batches] == [4, 4, 1]
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_the_user_says_how_many_texts_go_into_a_call(server: EmbeddingServer, most: int) -> None:
+    load_embedder("openai:small", ModelOptions(server.base, embed_batch=most)).embed([f"text {i}" for i in range(9)])
+    assert {len(batch) for batch in server.batches} == {most}
+
+
+def test_busy_is_not_too_large(server: EmbeddingServer) -> None:
+    said = ["Too Many Requests", "Rate limit reached on maximum tokens per min"]
+    server.script += [error_reply(429, text) for text in said]
+    load_embedder("openai:small", ModelOptions(server.base)).embed(["red", "blue"])
+    assert server.batches == [["red", "blue"]] * 3
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error_reply(400, "base64 encoding is not currently supported"),
+        error_reply(400, "Unknown parameter: 'encoding_format'"),
+        Reply({"detail": [{"loc": ["body", "encoding_format"], "msg": "Extra inputs are not permitted"}]}, 422),
+    ],
+)
+def test_a_refused_encoding_is_left_out(server: EmbeddingServer, refusal: Reply) -> None:
+    server.script.append(refusal)
+    embedder = RemoteEmbedder("small", EmbedderSettings(server.base))
+    embedder.embed(["red", "blue"])
+    embedder.embed(["green"])
+    assert [body.get("encoding_format") for body in server.bodies] == ["float", None, None]
+
+
+def test_a_server_of_single_texts_gets_them_by_themselves(server: EmbeddingServer) -> None:
+    said = {"detail": [{"loc": ["body", "input"], "msg": "Input should be a valid string"}]}
+    server.answer = lambda given: Reply(said, 422) if isinstance(given, list) else good_reply([given])
+    vectors = load_embedder("openai:small", ModelOptions(server.base)).embed(["red", "blue", "red"])
+    assert vectors == pytest.approx(np.array([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0], [0.6, 0.8, 0.0]]))
+    assert [body["input"] for body in server.bodies[-2:]] == ["red", "blue"]
+
+
+def test_a_refusal_that_has_nothing_to_do_with_length_says_nothing_of_it(server: EmbeddingServer) -> None:
+    server.answer = lambda texts: error_reply(400, "Model does not support matryoshka representation")
+    with pytest.raises(ModelError, match="matryoshka") as caught:
+        load_embedder("openai:small", ModelOptions(server.base)).embed(["red", "blue"])
+    assert "window" not in str(caught.value)
+
+
+def in_base64(*numbers: float) -> str:
+    return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"embedding": [3, 4, 0]}, {"embedding": [0, 0, 2]}],
+        [{"index": 0, "embedding": in_base64(3, 4, 0)}, {"index": 1, "embedding": in_base64(0, 0, 2)}],
+        [{"index": "1", "embedding": [0, 0, 2]}, {"index": "0", "embedding": [3, 4, 0]}],
+        [{"index": None, "embedding": ["3", "4", "0"]}, {"index": None, "embedding": [0.0, 0, 2]}],
+    ],
+)
+def test_vectors_are_read_in_other_forms(server: EmbeddingServer, items: list[dict[str, Any]]) -> None:
+    server.script.append(with_data(*items))
+    vectors = RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["red", "blue"])
+    assert vectors == pytest.approx(np.array([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]]))
+
+
+@pytest.mark.parametrize(("rates", "seconds"), [(Rate(rpm=60), 1.0), (Rate(tpm=600), 8.0)])
+def test_limits_hold_for_embedders(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch, rates: Rate, seconds: float
+) -> None:
+    """A call a second, or ten tokens: of three calls, of 45 tokens each, the first may come with the second."""
+    clock = Clock(monkeypatch)
+    limits = RateLimits((("openai:*", rates),))
+    began = clock.monotonic()
+    options = ModelOptions(server.base, embed_batch=1, rates=limits)
+    load_embedder(f"openai:of-{seconds}", options).embed([f"{letter} " * 90 for letter in "abc"])
+    assert len(server.batches) == 3
+    assert clock.monotonic() - began >= seconds
 
 
 def with_data(*items: dict[str, Any]) -> Reply:
@@ -234,6 +394,15 @@ def with_data(*items: dict[str, Any]) -> Reply:
         with_data({"index": 0, "embedding": []}, {"index": 1, "embedding": []}),
         with_data({"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [None]}),
         Reply(b'{"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1e999]}]}'),
+        Reply(b'{"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [NaN]}]}'),
+        with_data({"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1e300]}),
+        with_data({"index": 0, "embedding": [[1.0]]}, {"index": 1, "embedding": [[1.0]]}),
+        with_data({"index": 0, "embedding": in_base64(1.0)[:-3]}, {"index": 1, "embedding": in_base64(1.0)}),
+        with_data({"index": 0, "embedding": in_base64(float("nan"))}, {"index": 1, "embedding": in_base64(1.0)}),
+        with_data({"embedding": [1.0]}),
+        with_data({"embedding": [1.0]}, {"index": 0, "embedding": [1.0]}),
+        with_data({"index": 1, "embedding": [1.0]}, {"index": 2, "embedding": [1.0]}),
+        Reply([{"index": 0, "embedding": [[1.0]]}, {"index": 1, "embedding": [[1.0]]}]),
     ],
 )
 def test_garbage_is_refused(server: EmbeddingServer, reply: Reply) -> None:

@@ -56,10 +56,16 @@ def ask_many(url: str, account: Account, count: int, **changes: object) -> list[
     return asyncio.run(all_of_them())
 
 
-def test_calls_wait_for_room_and_the_limit_is_used_up(server: ModelServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("counts", [True, False])
+def test_calls_wait_for_room_and_the_limit_is_used_up(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: bool
+) -> None:
+    """Also if the server does not count tokens."""
+    whole = server.completion
+    monkeypatch.setattr(server, "completion", lambda *given: whole(*given) | ({} if counts else {"usage": None}))
     ask(server.url, Account(tmp_path / "one"))
     cost = spent_in(tmp_path / "one")
-    assert cost is not None
+    assert cost > 0
     # Sixteen reservations alone would exceed it; the true cost of 44 calls and one reservation fit.
     account = Account(tmp_path / "many", SpendingLimit(44 * cost + most()))
     outcomes = ask_many(server.url, account, 64)

@@ -63,7 +63,7 @@ def prepare(
     else:
         show(report, fresh=fresh)
         setting_words = option_words("--set", settings or ())
-        connection = words_of(options.model_options, ["api_base"])
+        connection = words_of(options.model_options, ["api_base", "embed_batch"])
         if report.failed and report.failed_haystacks == report.prepared + report.already:
             setting_words += words_of(options.of_parts, ("memory_model", "embedder")) + connection
             pairs = zip(memory, configurations, strict=True)

@@ -3,17 +3,17 @@
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, Struct, structs, to_builtins
 from msgspec.structs import astuple
 
 from longmemeval.core.event_loop import in_thread
 from longmemeval.core.secrets.parameters import resolved
 from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.errors import HarnessError, ModelError, TransientModelError
-from longmemeval.llm.costs import Account, price
+from longmemeval.llm.costs import Account, Counted, price
 from longmemeval.llm.http.connections import Destination, Response, Wire, one_at_a_time, watched
 from longmemeval.llm.http.direct import way_to
 from longmemeval.llm.http.errors import Breaker, call_with_retries, meaning_of
@@ -239,6 +239,7 @@ class _Details(Struct, frozen=True):
 class _Tokens(Struct, frozen=True):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    total_tokens: int | None = None
     completion_tokens_details: _Details | None = None
 
 
@@ -248,6 +249,11 @@ class Completion(Struct, frozen=True):
     choices: tuple[_Choice, ...] = ()
     usage: _Tokens | None = None
     model: str | None = None
+
+    @property
+    def counted(self) -> Counted:
+        """The tokens by the server's count."""
+        return Counted.of(to_builtins(self.usage))
 
 
 class RemoteChatModel:
@@ -357,6 +363,10 @@ class RemoteChatModel:
         response, completion = await self._response(_parameters(request, limit, self.spec, self._options), seconds)
         turn.learn(response.headers)
         reply = reply_of(completion, response.cost() if self._priced else None, self._provider)
+        if reply.usage.estimated_calls:
+            size, said = await self._size(request, limit), await in_thread(self._counter.count, reply.whole)
+            usage = completion.counted.usage(size.prompt_tokens, said, partial(price, self.spec))
+            reply = structs.replace(reply, usage=usage)
         notes = self._refusals.notes
         if self.own_server and (cut := self.own_server.note(request.prompt_tokens, reply.usage.prompt_tokens)):
             notes = (*notes, cut)
@@ -444,7 +454,10 @@ def _sent(message: ChatMessage) -> dict[str, Any]:
 
 
 def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatReply:
-    """Turn a response into a reply; `cost` in US dollars, None if it is not known."""
+    """Turn a response into a reply; `cost` in US dollars, None if it is not known.
+
+    `usage.estimated_calls` is 1 if the server did not count all tokens: the caller is to count the rest.
+    """
     choice = completion.choices[0] if completion.choices else _Choice(_Message())
     tokens = completion.usage or _Tokens()
     served = without_secrets(completion.model or "")
@@ -460,7 +473,8 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
     details = tokens.completion_tokens_details
     reasoned = max(details.reasoning_tokens or 0, 0) if details else 0
     refusal = message.refusal if isinstance(message.refusal, str) else ""
-    return ChatReply(
+    counted = completion.counted
+    reply = ChatReply(
         text=text,
         refusal=_HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", without_secrets(refusal)),
         reasoning=reasoning,
@@ -468,10 +482,13 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
         asked=Asked(reasoning_tokens=reasoned) if reasoned else UNSET,
         tool_calls=tuple(_tool_call(number, call) for number, call in enumerate(message.tool_calls or ())),
         finish_reason=without_secrets(choice.finish_reason or "")[:100],
-        usage=Usage.of_call(tokens.prompt_tokens or 0, tokens.completion_tokens or 0, cost),
+        usage=Usage.of_call(counted.prompt, counted.completion, cost),
         # LiteLLM puts the provider before the name the server sent, for all but `openai`.
         served_model=served if provider == "openai" else served.removeprefix(f"{provider}/"),
     )
+    if counted.is_whole(replied=bool(reply.whole)):
+        return reply
+    return structs.replace(reply, usage=Usage(1, 0, counted.prompt, counted.completion, 0.0, 1, estimated_calls=1))
 
 
 def _tool_call(number: int, call: _ToolCall) -> ToolCall:

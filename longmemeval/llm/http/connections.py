@@ -14,7 +14,7 @@ import msgspec
 
 from longmemeval.core.http import proxy_for, without_proxy_here
 from longmemeval.core.secrets.redaction import Address
-from longmemeval.llm.costs import reply_cost
+from longmemeval.llm.costs import reply_cost, usage_in_form
 from longmemeval.llm.http.endpoints import endpoint, own_addresses
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import AZURE_VERSIONS, key_in_environment, setting, split_spec
@@ -134,7 +134,8 @@ class DirectResponse:
     """A reply of a server that speaks OpenAI's protocol; see `Response`."""
 
     def __init__(self, spec: str, document: dict[str, Any], headers: Mapping[str, str]) -> None:
-        self._spec, self._document, self.headers = spec, document, headers
+        self._spec, self.headers = spec, headers
+        self._document = document | {"usage": usage_in_form(document.get("usage"))}
 
     def read(self, kind: type[T]) -> T:
         """Return the document as `kind`."""

@@ -6,7 +6,7 @@ what the user's options for that model say.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.llm.cache import CachedReply, ReplyCache
-from longmemeval.llm.costs import Account, Receipts, price
+from longmemeval.llm.costs import Account, Counted, Receipts, price
 from longmemeval.llm.finish_reasons import is_whole
 from longmemeval.llm.http.client import Called, Caller, options_sent
 from longmemeval.llm.http.connections import Destination
@@ -132,18 +132,25 @@ class ForwardedModel:
             # The cause is omitted on purpose: its traceback may print the key.
             raise meaning_of(error, self._destination.name) from None
         turn.learn(response.headers)
-        return self._read(document, response.cost() if self._priced else None)
+        cost = response.cost() if self._priced else None
+        return await asyncio.to_thread(self._read, request, document, cost)
 
-    def _read(self, document: dict[str, Any], cost: float | None) -> Forwarded:
-        usage = document.get("usage") or {}
-        prompt, completion = (int(usage.get(key) or 0) for key in ("prompt_tokens", "completion_tokens"))
-        if self._priced and cost is None:
-            cost = price(self.spec, prompt, completion)
+    def _read(self, request: Mapping[str, Any], document: dict[str, Any], cost: float | None) -> Forwarded:
         text, finish = _reply_content(document)
+        counted = Counted.of(document.get("usage"))
+        if counted.is_whole(replied=bool(text)):
+            if self._priced and cost is None:
+                cost = price(self.spec, counted.prompt, counted.completion)
+            usage = Usage.of_call(counted.prompt, counted.completion, cost)
+        else:
+            own = self._size(request).prompt_tokens, self._counter.count(text)
+            usage = counted.usage(*own, partial(price, self.spec))
+            tokens = usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens
+            document["usage"] = dict(zip(("prompt_tokens", "completion_tokens", "total_tokens"), tokens, strict=True))
         clean = without_secrets(msgspec.json.encode(document).decode())
         return Forwarded(
             document=Raw(clean.encode()),
-            usage=Usage.of_call(prompt, completion, cost),
+            usage=usage,
             finish_reason=without_secrets(finish)[:100],
             is_empty=not text.strip(),
             served_model=without_secrets(str(document.get("model") or "")),

@@ -96,6 +96,9 @@ def _restore(response: "_Dumped", raw: Mapping[str, Any]) -> None:
                 choice.message.content = ours["message"]["content"]
             choice.message.refusal = ours["message"].get("refusal")
         return
+    if "done" in raw:  # Ollama leaves out the tokens of a prompt that it has cached, which LiteLLM would count.
+        counts = raw.get("prompt_eval_count"), raw.get("eval_count"), None
+        response.usage.prompt_tokens, response.usage.completion_tokens, response.usage.total_tokens = counts
     candidate: Mapping[str, Any] = next(iter(raw.get("candidates") or ()), {})
     blocked, details = raw.get("promptFeedback") or {}, raw.get("stop_details") or {}
     reasons = [raw.get("stop_reason"), raw.get("stopReason"), raw.get("finish_reason"), candidate.get("finishReason")]
@@ -111,6 +114,7 @@ def _restore(response: "_Dumped", raw: Mapping[str, Any]) -> None:
 
 class _Dumped(Protocol):
     choices: Sequence[Any]
+    usage: Any
 
     def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]: ...
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from longmemeval.llm.costs import Account, batch_price
+from longmemeval.core.event_loop import in_thread
+from longmemeval.llm.costs import Account, Counted, batch_price
 from longmemeval.llm.http.batch_endpoint import refused_call, request_line, request_parameters
 from longmemeval.llm.http.client import is_worth_another, with_deviations, with_limit
 from longmemeval.llm.http.refusals import Refusals
@@ -148,6 +149,8 @@ class Batches:
                 with gathering.waiting(len(pending.line)):
                     sender.ask(pending)
                     result = await pending.result
+            if result.reply and result.reply.usage.estimated_calls:
+                result = structs.replace(result, reply=await in_thread(self._counted, request, result.reply))
             usage += result.reply.usage if result.reply else Usage()
             may_try = attempt < self._most_attempts
             if result.reply and may_try and result.reply.is_starved and not widened:
@@ -177,11 +180,23 @@ class Batches:
         return msgspec.json.encode(self._refusals.applied(self._planned(request, limit)))
 
     def _most(self, request: ChatRequest, limit: int) -> float:
+        return self._price(self._prompt_tokens(request), limit) or 0.0
+
+    def _prompt_tokens(self, request: ChatRequest) -> int:
         tokens = request.prompt_tokens
         if tokens is None:
             tokens = sum(self._counter.count(message.content) for message in request.messages)
-        price = batch_price(self.spec, _usage(tokens + _TOKENS_AROUND * len(request.messages), limit))
-        return price.dollars if price else 0.0
+        return tokens + _TOKENS_AROUND * len(request.messages)
+
+    def _price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        price = batch_price(self.spec, _usage(prompt_tokens, completion_tokens))
+        return price.dollars if price else None
+
+    def _counted(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
+        """Return a reply with our own count of the tokens that the provider did not count."""
+        counted = Counted(reply.usage.prompt_tokens, reply.usage.completion_tokens)
+        own = self._prompt_tokens(request), self._counter.count(reply.whole)
+        return structs.replace(reply, usage=counted.usage(*own, self._price))
 
     @cached_property
     def _counter(self) -> TokenCounter:

@@ -19,7 +19,7 @@ from longmemeval.core.files import sha256_bytes, write_atomic
 from longmemeval.core.journal import Journal, read_journal
 from longmemeval.core.text.figures import count_of, in_dollars
 from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, ModelError, TransientModelError
-from longmemeval.llm.costs import Account, batch_price
+from longmemeval.llm.costs import Account, batch_price, usage_in_form
 from longmemeval.llm.http.batch_endpoint import BatchEndpoint, BatchLine, BatchStatus, refusal
 from longmemeval.llm.http.client import Completion, reply_of
 from longmemeval.llm.http.openai_protocol import MisshapenReplyError, RefusedCall, in_form, words_of
@@ -372,16 +372,19 @@ class Sender:
     def _result(self, line: BatchLine) -> Result:
         if line.body is None:
             return Result(line.custom_id, status=line.status, said=line.error_body)
+        usage = usage_in_form(line.body.get("usage"))
         try:
-            completion = convert(in_form(line.body, msgspec.json.encode(line.body)), Completion, strict=False)
+            completion = convert(
+                in_form(line.body | {"usage": usage}, msgspec.json.encode(line.body)), Completion, strict=False
+            )
         except (TransientModelError, MisshapenReplyError) as error:
             return Result(line.custom_id, said={"message": str(error)})
         except ModelError as error:
             return Result(line.custom_id, status=422, said={"message": error.what})
         except RefusedCall as error:
             return Result(line.custom_id, status=error.status_code or 422, said={"message": words_of(line.body)})
-        usage = line.body.get("usage") or {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-        cost = batch_price(self._endpoint.spec, usage)
+        nothing = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+        cost = batch_price(self._endpoint.spec, nothing | usage)
         reply = reply_of(completion, cost.dollars if cost else None, self._endpoint.provider)
         return Result(line.custom_id, msgspec.structs.replace(reply, latency_ms=None))
 
@@ -391,7 +394,10 @@ class Sender:
         replies = [result.reply for result in results if result.reply]
         sha256 = self._store.write_replies(batch.name, results)
         if self._account:
-            self._account.record_cost(batch.name, sum(reply.usage.cost_usd for reply in replies))
+            # What nobody counted may have cost what was reserved for it.
+            most = (batch.expected_usd or 0.0) / len(batch.ids)
+            costs = (reply.usage.dollars for reply in replies)
+            self._account.record_cost(batch.name, sum(most if cost is None else cost for cost in costs))
         counts = {"replies": len(replies), "refused": len(results) - len(replies)}
         counts |= {"unanswered": len(batch.ids) - len(results), **odd}
         nonzero = {name: number for name, number in counts.items() if number}

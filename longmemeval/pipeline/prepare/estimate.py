@@ -208,7 +208,8 @@ def _embedding(plan: PreparePlan, work: Work) -> list[Stage]:
     """Return the stage of embedding texts on a server; none if no server is called and nothing is paid."""
     if plan.embedder is None or not (plan.embedder.is_metered or priced_as(plan.embedder.spec)):
         return []
-    spec, tokens, number = plan.embedder.spec, work.embedding_tokens, embedding_calls(work)
+    spec, tokens = plan.embedder.spec, work.embedding_tokens
+    number = embedding_calls(work, plan.options.model_options.embed_batch)
     name, rate = priced_as(spec), embedding_rate(plan)
     dollars = price(name, tokens) if name else None
     calls = Calls(spec, number, tokens, 0, dollars, "texts not in the cache", tokens, tokens)

@@ -18,7 +18,7 @@ from longmemeval.core.files import safe_name
 from longmemeval.core.journal import read_journal
 from longmemeval.core.part_options import PartOptions
 from longmemeval.core.text.figures import count_of
-from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS
+from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.estimate.stages import (
     CALL_S,
@@ -337,9 +337,9 @@ def workers_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: i
     return max(1, min(jobs or int(cpu_count()), haystacks))
 
 
-def embedding_calls(work: Work) -> int:
+def embedding_calls(work: Work, most_texts: int) -> int:
     """Return the calls for these texts by the limits on texts and characters per call, at four characters per token."""
-    return ceil(max(work.texts / MAX_BATCH_TEXTS, 4 * work.embedding_tokens / MAX_BATCH_CHARACTERS))
+    return ceil(max(work.texts / most_texts, 4 * work.embedding_tokens / MAX_BATCH_CHARACTERS))
 
 
 def embedding_rate(plan: PreparePlan) -> Replies:

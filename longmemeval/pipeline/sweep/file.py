@@ -107,7 +107,7 @@ OF_EMBEDDER = ("query_prefix", "document_prefix", "embedded_text")
 """Options of `prepare` that may differ between the embedders of a sweep."""
 
 
-@_with_options(ModelOptions, "api_base")
+@_with_options(ModelOptions, "api_base", "embed_batch")
 @_with_options(PrepareOptions, *OF_EMBEDDER)
 class EmbedderEntry(_Entry):
     """An embedder of several, with what differs from the section's options."""
@@ -116,7 +116,7 @@ class EmbedderEntry(_Entry):
     name: str | None = None
 
 
-@_with_options(ModelOptions, "api_base", *GENERATION)
+@_with_options(ModelOptions, "api_base", "embed_batch", *GENERATION)
 @_with_options(PrepareOptions, *PartOptions.model_fields, "name", "jobs", "executor")
 class PrepareSection(_Section):
     """The options of `prepare`."""

@@ -285,7 +285,8 @@ def _run(whole: SweepPlan, repeat: int, model: _Model, memory: _Memory, reading:
         embedder=memory.prepare.embedder,
         model_options=model.options,
         prepare_options=structs.replace(
-            model.options.connection, api_base=connection.api_base, give_up_after_s=connection.give_up_after_s
+            model.options.connection,
+            **{name: getattr(connection, name) for name in ("api_base", "give_up_after_s", "embed_batch")},
         ),
         query_model=whole.query_model,
         concurrency=whole.grading.concurrency,

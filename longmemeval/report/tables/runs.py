@@ -153,6 +153,8 @@ def usage_line(usage: Usage) -> str:
         unpriced = count_of(usage.unpriced_calls, "call")
         price = f"at least {price}, {unpriced} without a known price" if usage.cost_usd else "cost unknown"
     tokens = f"{usage.prompt_tokens:,} prompt and {usage.completion_tokens:,} completion tokens"
+    if usage.estimated_calls:
+        tokens += f" (estimated for {count_of(usage.estimated_calls, 'call')})"
     return f"{count_of(usage.calls, 'call')}{cached}, {tokens if usage.has_tokens else 'tokens unknown'}, {price}"
 
 
@@ -330,6 +332,9 @@ def effort_notes(summaries: Sequence[GradedRun], *, shows_costs: bool = False) -
             if cost.is_partly_known:
                 unpriced = count_of(cost.unpriced_calls or 0, "call")
                 yield f"{summary.run_id}: {unpriced} of {name} without a known price; ≥ is the cost of the others."
+            if cost.estimated_calls:
+                calls = f"{cost.estimated_calls:,} of {cost.calls:,} calls of {name}"
+                yield f"{summary.run_id}: the server did not count the tokens of {calls}; these are our estimates."
             if cost.cached_calls:
                 calls = f"{cost.cached_calls:,} of {cost.calls:,} calls of {name}"
                 yield f"{summary.run_id}: {calls} came from the cache and were not charged again."

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from longmemeval.core.on_demand import without_collector
 from longmemeval.core.tables.showing import Showing
@@ -81,6 +81,8 @@ class Cost(Struct, frozen=True):
     completion_tokens: int | None = None
     unpriced_calls: int | None = None
     """Number of calls without a known price: with any, the true cost is higher than `known_usd`."""
+    estimated_calls: int | UnsetType = UNSET
+    """Number of calls whose tokens we counted, since the server did not; absent if none."""
 
     @property
     def usage(self) -> Usage | None:
@@ -88,7 +90,8 @@ class Cost(Struct, frozen=True):
         if self.calls is None:
             return None
         tokens = self.prompt_tokens or 0, self.completion_tokens or 0
-        return Usage(self.calls, self.cached_calls or 0, *tokens, self.known_usd, self.unpriced_calls or 0)
+        unpriced = self.unpriced_calls or 0
+        return Usage(self.calls, self.cached_calls or 0, *tokens, self.known_usd, unpriced, self.estimated_calls)
 
     @property
     def is_partly_known(self) -> bool:
@@ -115,8 +118,8 @@ def cost_of(usage: Usage | None) -> Cost:
     """Return the cost of model calls; for None, an unknown cost."""
     if usage is None:
         return Cost(None)
-    calls, cached, prompt, completion, known, unpriced = structs.astuple(usage)
-    cost = Cost(usage.dollars, known, calls, cached, prompt, completion, unpriced)
+    calls, cached, prompt, completion, known, unpriced, estimated, *_ = structs.astuple(usage)
+    cost = Cost(usage.dollars, known, calls, cached, prompt, completion, unpriced, estimated)
     return cost if usage.has_tokens else structs.replace(cost, prompt_tokens=None, completion_tokens=None)
 
 

@@ -135,6 +135,76 @@ def test_model_without_a_price_is_counted_as_unpriced(server: ModelServer) -> No
     )
 
 
+def tokens(*counts: object) -> dict[str, Any]:
+    return dict(zip(("prompt_tokens", "completion_tokens", "total_tokens"), counts, strict=False))
+
+
+PROMPT = 20  # nine tokens of text, and eleven around two messages
+
+
+@pytest.mark.parametrize(
+    ("usage", "prompt", "completion"),
+    [
+        pytest.param(..., PROMPT, 4, id="absent"),
+        pytest.param(None, PROMPT, 4, id="null"),
+        pytest.param({}, PROMPT, 4, id="empty"),
+        pytest.param(tokens(None, None, None), PROMPT, 4, id="nulls"),
+        pytest.param(tokens(0, 0, 0), PROMPT, 4, id="zeros"),
+        pytest.param(tokens(None, 9), PROMPT, 9, id="prompt null"),
+        pytest.param(tokens(30, None), 30, 4, id="reply null"),
+        pytest.param(tokens(30, 0, 30), 30, 4, id="reply zero"),
+        pytest.param(tokens(30, None, 90), 30, 60, id="reply in the total"),
+        pytest.param(tokens(None, 9, 39), 30, 9, id="prompt in the total"),
+        pytest.param(tokens(None, None, 90), PROMPT, 70, id="total alone"),
+    ],
+)
+def test_tokens_that_the_server_does_not_count_are_counted_here(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, usage: object, prompt: int, completion: int
+) -> None:
+    assert_counted(server, monkeypatch, usage, prompt, completion)
+
+
+@pytest.mark.parametrize("way", ["direct"], indirect=True)
+@pytest.mark.parametrize(
+    "usage", ["none", [1], tokens(-5, -1, -6), tokens("many", "few"), tokens({}, []), {"prompt_tokens_details": []}]
+)
+def test_a_usage_that_is_none_is_not_believed(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, usage: object
+) -> None:
+    assert_counted(server, monkeypatch, usage, PROMPT, 4)
+
+
+def assert_counted(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, usage: object, prompt: int, completion: int
+) -> None:
+    whole = server.completion
+
+    def spoilt(*given: Any) -> dict[str, Any]:
+        document = whole(*given)
+        return {k: v for k, v in (document | {"usage": usage}).items() if v is not ...}
+
+    monkeypatch.setattr(server, "completion", spoilt)
+    # Dollars for a million tokens of gpt-4o: 2.50 and 10.
+    found = ask(server).usage
+    assert found == Usage(1, 0, prompt, completion, found.cost_usd, 0, 1)
+    assert found.cost_usd == pytest.approx((2.5 * prompt + 10 * completion) / 1e6)
+    unpriced = ask(server, "openai/my-own-llama").usage
+    assert (unpriced.dollars, unpriced.estimated_calls, unpriced.has_tokens) == (None, 1, True)
+
+
+@pytest.mark.parametrize("way", ["direct"], indirect=True)
+@pytest.mark.parametrize("usage", [tokens(30, 9, 39), tokens("30", "9"), tokens(30.0, 9.0, None)])
+def test_tokens_that_the_server_counts_are_its_own(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, usage: dict[str, Any]
+) -> None:
+    whole = server.completion
+    monkeypatch.setattr(server, "completion", lambda *given: whole(*given) | {"usage": usage})
+    found = ask(server).usage
+    assert found == Usage(1, 0, 30, 9, found.cost_usd)
+    assert found.cost_usd == pytest.approx((75 + 90) / 1e6)
+    assert b"estimated" not in msgspec.json.encode(found)
+
+
 def test_request_holds_the_allowed_fields_only(server: ModelServer) -> None:
     ask(server)
     assert [request.body for request in server.chat_requests] == [

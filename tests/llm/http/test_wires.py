@@ -126,7 +126,7 @@ def test_a_server_that_reports_no_usage(server: Wires, monkeypatch: pytest.Monke
     monkeypatch.setattr(server, "completion", lambda *given: whole(*given) | {"usage": None})
     server.message = lambda body: {"content": "Tea."}
     usage = ask(server.url, "hosted_vllm/some-model").usage
-    assert (usage.calls, usage.has_tokens, usage.dollars) == (1, False, None)
+    assert (usage.calls, usage.estimated_calls, usage.completion_tokens, usage.dollars) == (1, 1, 3, None)
 
 
 CLAUDE, GEMINI_25, ROUTED = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash", "openrouter/anthropic/claude-x"
@@ -197,3 +197,14 @@ def test_a_refused_budget_is_not_left_out(server: Wires, told: str, monkeypatch:
     monkeypatch.setattr(server, "refuses", lambda body: told * ("thinking" in body))
     with pytest.raises(FatalModelError, match="Leave out --reasoning-budget"):
         ask(server.url.removesuffix("/v1"), CLAUDE, reasoning_budget=500)
+
+
+@pytest.mark.parametrize("spec", ["ollama_chat/llama3.1", "gemini/gemini-2.5-flash", "anthropic/claude-sonnet-4-5"])
+def test_a_protocol_of_its_own_that_counts_no_prompt(server: Wires, monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
+    """LiteLLM's count in place of the server's is not taken for that."""
+    monkeypatch.delitem(OLLAMA, "prompt_eval_count")
+    monkeypatch.setitem(GEMINI, "usageMetadata", {"candidatesTokenCount": 3})
+    monkeypatch.setitem(ANTHROPIC, "usage", {"input_tokens": 0, "output_tokens": 3})
+    usage = ask(server.url.removesuffix("/v1"), spec).usage
+    # Five tokens, and seven around the message.
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.estimated_calls) == (12, 3, 1)

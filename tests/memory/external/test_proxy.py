@@ -75,6 +75,35 @@ def test_a_chat_is_passed_on_to_the_configured_model_and_counted(
         assert secret not in calls.read_text()
 
 
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": -1, "completion_tokens": "few"}])
+@pytest.mark.parametrize("stream", [False, True])
+def test_tokens_that_the_server_does_not_count_are_counted_here(
+    proxy: ModelProxy,
+    server: ModelServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    usage: dict[str, Any] | None,
+    stream: bool,
+) -> None:
+    whole, calls = server.completion, tmp_path / "calls.jsonl"
+    monkeypatch.setattr(server, "completion", lambda *given: whole(*given) | {"usage": usage})
+    with proxy.offered("h_1", "prepare", access(server.url), calls) as scope:
+        asked = client(scope).chat.completions
+        if stream:
+            *_, last = asked.create(model="m", messages=ASKED, stream=True, stream_options={"include_usage": True})
+            told = last.usage
+        else:
+            told = asked.create(model="m", messages=ASKED).usage
+    (call,) = read_calls(calls)
+    assert told is not None
+    assert (call.prompt_tokens, call.completion_tokens) == (told.prompt_tokens, told.completion_tokens)
+    assert call.estimated
+    assert 10 < call.prompt_tokens < 30
+    assert call.completion_tokens == 6
+    assert call.cost_usd == pytest.approx(call.prompt_tokens * 0.15e-6 + 6 * 0.6e-6)
+    assert scope.usage.estimated_calls == sums([call]).estimated_calls == 1
+
+
 def test_a_reply_is_kept_for_the_address_it_came_from(
     proxy: ModelProxy, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,23 @@ def test_answers_are_those_of_a_direct_run_at_half_the_price(of_sixty: Questions
         ask(dataset, folders, server, "batched", batch=None)
 
 
+def test_tokens_that_the_provider_does_not_count_are_counted_here(
+    of_eight: Questions, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, folders = of_eight
+    whole = server.completion
+    monkeypatch.setattr(server, "completion", lambda *given: whole(*given) | {"usage": {"prompt_tokens": None}})
+    ask(dataset, folders, server, "direct", batch=None)
+    report = ask(dataset, folders, server, "batched", spending=SpendingLimit(1.0))
+    usage = {name: manifest(folders, name)["totals"]["usage"] for name in ("batched", "direct")}
+    assert [one["estimated_calls"] for one in usage.values()] == [8, 8]
+    assert usage["batched"]["prompt_tokens"] == pytest.approx(usage["direct"]["prompt_tokens"], rel=0.01)
+    assert usage["batched"]["cost_usd"] == pytest.approx(usage["direct"]["cost_usd"] / 2, rel=0.01)
+    assert report.usage.dollars
+    # The provider may have counted more, so what was reserved for the replies stays spent.
+    assert spent_in(folders.results_dir / "batched" / SPENDING) > 2 * report.usage.dollars
+
+
 def test_notes_first_take_two_rounds(of_eight: Questions, server: BatchServer) -> None:
     dataset, folders = of_eight
     reading = reading_configuration("con-separate")

@@ -227,6 +227,8 @@ def test_calls_without_a_price_in_a_line() -> None:
     )
     assert usage_line(usage(0.0, 2, unpriced_calls=2, cached_calls=1)).startswith("2 calls (1 from the cache), ")
     assert usage_line(usage(0.0, 2, unpriced_calls=2)).endswith("tokens, cost unknown")
+    assert usage_line(usage(0.5, 2, estimated_calls=1)).endswith("tokens (estimated for 1 call), $0.5000")
+    assert "estimated" not in usage_line(usage(0.5, 2) - usage(0.5, 2))
 
 
 def test_calls_without_a_price_do_not_blank_what_the_others_cost() -> None:
