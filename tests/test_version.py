@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,25 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_fixtures_of_0_2_are_whole_and_nothing_is_made_again(folder: Path) -> None:
+GRAPHS = {"vector-graph.json", "meta.json", "prepare.jsonl"}
+"""What `prepare` writes where only the graphs are of an earlier version: they are made again from stored vectors."""
+
+
+def changed(before: Mapping[str, bytes], folder: Path) -> set[str]:
+    """Return the names of the files that are not as they were."""
+    now = tree(folder)
+    return {Path(path).name for path in {*before, *now} if before.get(path) != now.get(path)}
+
+
+def test_fixtures_of_0_2_are_whole_and_nothing_but_graphs_is_made_again(folder: Path) -> None:
     before = tree(folder / "prepared-data")
     # The engine reads more than it did: what it read then stays as it is, and its runs hold.
     memories = [word for memory in MEMORIES if memory != "engram-lean" for word in ("--memory", memory)]
     prepare_small = ("prepare", "--dataset", "small.json", "--embedder", "hashing:64")
-    done = longmemeval(*prepare_small, *memories, cwd=folder)
-    assert "Already prepared: 3 haystacks" in done.stdout
+    assert "0 computed" in longmemeval(*prepare_small, *memories, cwd=folder).stdout
+    assert changed(before, folder / "prepared-data") == GRAPHS
+    before = tree(folder / "prepared-data")
+    assert "Already prepared: 3 haystacks" in longmemeval(*prepare_small, *memories, cwd=folder).stdout
     refused = longmemeval(*prepare_small, "--memory", "engram-lean", cwd=folder, code=2)
     assert "Part 'engram' of this preparation was made by another recipe" in refused.stderr
     assert tree(folder / "prepared-data") == before
@@ -160,12 +173,15 @@ RUNS_BEFORE = ("hybrid", "semantic-recall", "working-memory", "typed-nodes", "en
 
 
 @pytest.mark.slow
-def test_what_was_prepared_before_the_merge_is_not_prepared_again(before_the_merge: Path, tmp_path: Path) -> None:
+def test_of_what_was_there_before_the_merge_graphs_alone_are_made_again(before_the_merge: Path, tmp_path: Path) -> None:
     folder = copied(before_the_merge, tmp_path)
     before = tree(folder / "prepared-data" / "small")
     memories = [word for name in (*RUNS_BEFORE[:-1], "own:Notes") for word in ("--memory", name)]
-    done = longmemeval("prepare", "-d", "small.json", "--embedder", "hashing:64", *memories, cwd=folder)
-    assert "Already prepared: 3 haystacks" in done.stdout
+    again = ("prepare", "-d", "small.json", "--embedder", "hashing:64", *memories)
+    longmemeval(*again, cwd=folder)
+    assert changed(before, folder / "prepared-data" / "small") == GRAPHS
+    before = tree(folder / "prepared-data" / "small")
+    assert "Already prepared: 3 haystacks" in longmemeval(*again, cwd=folder).stdout
     # A class of a script is the same memory, although what it uses of this package has moved.
     started = subprocess.run(
         [sys.executable, "notebook.py"],
