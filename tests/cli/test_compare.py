@@ -50,7 +50,7 @@ def test_the_answer_comes_first_and_the_rest_is_asked_for(command: Command) -> N
     assert "All pairs" not in short
     assert "By question type" not in short
     assert "are missing or were made from other data" not in short
-    assert short.partition("\nNext steps:")[0].endswith("--tables | --pairs | --notes | --questions")
+    assert short.partition("\nNext steps:")[0].endswith("Details: add --tables, --pairs, --notes, --questions")
     assert next_steps(short) == [["report", "good", "fair", "bad"]]
     others = (("--tables", "By question type"), ("--pairs", "All pairs ("), ("--notes", "made from other data since"))
     for option, shown in others:

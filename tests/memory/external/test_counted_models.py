@@ -193,7 +193,7 @@ def test_ingestion_is_counted_as_the_endpoint_saw_it_and_paid_once(folder: Path,
     longmemeval(*prepare(server, "--force"), cwd=folder, OPENAI_API_KEY=KEY)
     assert len(server.requests) == 6
     again = [call for calls in part_calls(folder, "again").values() for call in calls]
-    assert all(call.cached for call in again)
+    assert all(call.cached for call in again if call.kind == "chat")  # Hashed vectors are made anew.
 
 
 @pytest.mark.thorough
