@@ -308,7 +308,7 @@ def test_shipped_example_is_four_configurations_read_in_two_ways() -> None:
 
 def test_shipped_example_of_memories_gives_each_that_takes_one_the_same_budget() -> None:
     whole = plan(ROOT / "examples" / "memories.yaml")
-    assert len(whole.runs) == len(whole.configurations) >= 9
+    assert len(whole.runs) == len(whole.configurations) >= 10
     budgets = {one.preset: one.parameters.get("budget") for one in whole.configurations}
     without = {"full-history", "last-k", "working-memory", "observational"}
     assert budgets == {preset: None if preset in without else 1500 for preset in budgets}
