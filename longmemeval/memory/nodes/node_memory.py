@@ -1,4 +1,4 @@
-"""The memory systems `typed-nodes` and `statements`: entries of the nodes and the messages themselves, under one budget."""
+"""The memory systems `typed-nodes` and `statements`: entries of nodes and the messages, under one budget."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -82,7 +82,7 @@ class StatementParameters(NodeParameters):
 
     @field_validator("message_range", *RANKED_ONLY)
     @classmethod
-    def _refuse_without_search(cls, value: Any, known: ValidationInfo) -> Any:
+    def _refuse_without_search(cls, value: object, known: ValidationInfo) -> object:
         if not known.data.get("top_k") and value != cls.model_fields[str(known.field_name)].default:
             raise PydanticCustomError("unused", "No messages are searched: set top_k=10 as well")
         return value

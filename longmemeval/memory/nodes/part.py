@@ -27,7 +27,6 @@ class NodesPart(ModelPart[NodesFile]):
     """
 
     option = "node_model"
-    title = "typed nodes"
     figure_names = ("sessions times nodes for the node model",)
     prompt_tokens, reply_tokens, most_reply_tokens = 700, 600, MAX_TOKENS
     share = 1.6  # By rules.
@@ -36,6 +35,7 @@ class NodesPart(ModelPart[NodesFile]):
         self.nodes, self.calls_per_session = nodes, len(nodes.nodes)
         shipped = (name for name in SHIPPED if nodes.hashes == shipped_nodes(name).hashes)
         self.name = next(shipped, f"nodes-{nodes.key}")
+        self.title = "statements" if self.name == "statements" else "typed nodes"
 
     def settings(self) -> dict[str, Any]:
         """Return the beginning of the hash of each node."""

@@ -273,6 +273,7 @@ def _refuse_doubled_keys(text: YamlText, root: yaml.Node) -> None:
 
 # Give the memories of a sweep equal budgets of tokens where the file asks for them, so that none wins by length alone.
 
+
 class Budgeted(NamedTuple):
     """The configurations of a sweep under its budgets."""
 

@@ -171,6 +171,8 @@ def test_a_budget_applies_to_all_that_take_one_and_the_plan_says_to_whom_not(tmp
         "(top_k of its own)."
     )
     assert planned(tmp_path, memories=["bm25", "hybrid"], budget=1000).budget.endswith("It applies to all memories.")
+    five = {"preset": "statements", "name": "five", "parameters": {"entries": 5}}
+    assert "five (entries of its own)" in planned(tmp_path, memories=["statements", five], budget=1000).budget
 
 
 def test_each_listed_embedder_has_a_preparation_and_memories_without_vectors_have_one_run(tmp_path: Path) -> None:
