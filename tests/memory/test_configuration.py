@@ -52,7 +52,6 @@ NODES = {
     "entry_time": "filter",
     "entry_people": 0.2,
     "show_evidence": False,
-    "show_turns": False,
 }
 ENGRAM: dict[str, Any] = {
     "facts": None,
@@ -105,7 +104,12 @@ def written(folder: Path, text: str) -> str:
             | {"scope": "resource", "retriever": "none", "top_k": 50},
         ),
         ("typed-nodes", RETRIEVAL | NODES | {"last_messages": 0, "top_k": 10, "message_range": 0}),
-        ("statements", RETRIEVAL | NODES | {"last_messages": 0, "top_k": 0, "message_range": 0, "entries": 25}),
+        (
+            "statements",
+            RETRIEVAL
+            | NODES
+            | {"last_messages": 0, "top_k": 0, "message_range": 0, "entries": 25, "show_turns": False},
+        ),
         ("engram-lean", ENGRAM | ENGRAM_LEAN),
         ("engram-full", ENGRAM),
     ],

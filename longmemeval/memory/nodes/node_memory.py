@@ -19,7 +19,7 @@ from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbo
 from longmemeval.memory.nodes.library import load_nodes
 from longmemeval.memory.nodes.part import NodesPart, NodeVectors
 from longmemeval.memory.nodes.schema import Entry, text_of
-from longmemeval.memory.parameters import BEFORE, RANKED_ONLY, RetrievalParameters
+from longmemeval.memory.parameters import RANKED_ONLY, RetrievalParameters
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.search import RankedSearch
 from longmemeval.ranking.dense import DenseIndex
@@ -59,8 +59,6 @@ class NodeParameters(RetrievalParameters):
     """Bonus for entries about a person the question names."""
     show_evidence: bool = False
     """Show each entry with the words that prove it."""
-    show_turns: bool = Field(False, json_schema_extra={BEFORE: False})
-    """Show also the messages that the recalled entries rest on, best first, in what they leave of the budget."""
 
     @property
     def entries_part(self) -> NodesPart:
@@ -79,6 +77,8 @@ class StatementParameters(NodeParameters):
     shipped: ClassVar[str] = "statements"
     top_k: int = Field(0, ge=0)
     entries: int = Field(25, ge=0)
+    show_turns: bool = False
+    """Show also the messages that the recalled statements rest on, best first, in what they leave of the budget."""
 
     @field_validator("message_range", *RANKED_ONLY)
     @classmethod
@@ -271,6 +271,7 @@ class TypedNodes:
         self._parameters, self._count = parameters, tools.count_tokens
         self._nodes = parameters.entries_part
         self._templates = {node.name: node.shown for node in self._nodes.nodes.nodes}
+        self._show_turns = isinstance(parameters, StatementParameters) and parameters.show_turns
         self._one_node = len(self._templates) == 1
         self._time_fields = {node.name: node.filters.time for node in self._nodes.nodes.nodes}
         self._entries = EntrySearch(self._nodes, NodeVectors(self._nodes), parameters, tools.embed_query)
@@ -298,7 +299,7 @@ class TypedNodes:
         # Messages first, up to their share; then entries that add to them; messages again in what is left.
         fitting = self._fitting(windows, store, budget, 1 - share)
         facts, notes = self._facts(question, fixture, budget, set[int]().union(*windows[:fitting]))
-        for item in facts if self._parameters.show_turns else ():
+        for item in facts if self._show_turns else ():
             turns = {store.positions[message_id] for message_id in item.message_ids}.difference(*windows)
             hits |= dict.fromkeys(turns, Hit(item.rank or 0, item.score or 0.0))
             windows.append(turns)
