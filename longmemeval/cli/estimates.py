@@ -182,8 +182,7 @@ def show_sweep(estimate: "SweepEstimate", planned: int) -> None:
     names = {run.run_id: run.name for run in estimate.runs}
     print_lines(line for run in estimate.runs for line in _too_long([run.answering], f" in {names[run.run_id]}"))
     out.print(f"{count_of(planned, 'run')}: {estimate.complete} complete, {len(estimate.runs)} left.")
-    if estimate.budget:
-        out.print(printable(estimate.budget))
+    print_lines(line for line in (estimate.planning, estimate.budget) if line)
     for preparation in estimate.preparations:
         if preparation.prepared:
             name = f" in {preparation.folder}" if estimate.more_preparations else ""

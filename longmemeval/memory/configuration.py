@@ -108,8 +108,6 @@ def known_parts() -> "dict[str, Part[Any]]":
     return found
 
 
-_LIMITS = ("limit", "top_k")
-"""Parameters that limit the number of recalled items; a budget replaces them unless they are set."""
 _LEAST_ITEM = 10
 """Tokens of the smallest item with its date, which bounds the number of items that a budget can hold."""
 _MAX_QUOTED = 60
@@ -218,10 +216,10 @@ def completed(preset: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         HarnessError: there is no such profile.
     """
     profile = dict(_preset(preset).profiled(parameters))
-    budget, fields = parameters.get("budget"), _preset(preset).parameters.model_fields
+    budget, kind = parameters.get("budget"), _preset(preset).parameters
     if type(budget) is not int:
         return profile | dict(parameters)
-    defaults = {name: fields[name].default for name in _LIMITS if name in fields}
+    defaults = {name: kind.model_fields[name].default for name in kind.limits if name in kind.model_fields}
     raised = {name: max(most, budget // _LEAST_ITEM) for name, most in defaults.items() if type(most) is int}
     return profile | raised | dict(parameters)
 

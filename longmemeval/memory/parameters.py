@@ -1,6 +1,6 @@
 """The parameters of each preset. Undeclared names are refused."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from longmemeval.ranking.parameters import RankedUnits, RankingParameters
 from longmemeval.ranking.questions import AnalysisMethod
 
-_RANKED_ONLY = ("granularity", "statements", "length_exponent", "expansion", "time_range", "decompose", "reranker")
+RANKED_ONLY = ("granularity", "statements", "length_exponent", "expansion", "time_range", "decompose", "reranker")
 """Parameters that apply only to a ranking of all units."""
 
 BEFORE = "before"
@@ -19,6 +19,9 @@ class Parameters(BaseModel):
     """The base class of all parameters, without any. Values are not converted: `yes` is not a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, defer_build=True)
+
+    limits: ClassVar[tuple[str, ...]] = ("limit", "top_k")
+    """Parameters that limit the number of recalled items; a budget replaces them unless they are set."""
 
     @property
     def analysis(self) -> AnalysisMethod:
@@ -67,7 +70,7 @@ class SemanticParameters(RetrievalParameters):
     @field_validator("retriever")
     @classmethod
     def _refuse_what_nearest_cannot_do(cls, retriever: str, known: ValidationInfo) -> str:
-        unused = [name for name in _RANKED_ONLY if known.data.get(name) not in (None, "off", 0, "turn")]
+        unused = [name for name in RANKED_ONLY if known.data.get(name) not in (None, "off", 0, "turn")]
         if retriever == "nearest" and unused:
             raise PydanticCustomError(
                 "nearest",

@@ -79,9 +79,11 @@ def test_dry_run_says_what_it_would_take_and_does_nothing(tmp_path: Path) -> Non
     assert "8 runs: 0 complete, 8 left." in shown
     assert f"To prepare: {COUNT} of {COUNT} haystacks" in shown
     assert "The prompts of 6 runs are a range until they are prepared." in shown
+    assert shown.count(f"Planning: {COUNT} questions give 80% power to detect ") == 1
     assert list(tmp_path.iterdir()) == []
     document = json.loads(longmemeval("sweep", EXAMPLE, "--dry-run", "--json", cwd=tmp_path).stdout)
     assert [run["run_id"] for run in document["estimate"]["runs"]] == RUNS
+    assert document["estimate"]["planning"] in shown.replace("\n", " ")
     assert (document["runs"], document["pareto"]) == ([], [])
 
 

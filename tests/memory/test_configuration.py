@@ -104,6 +104,12 @@ def written(folder: Path, text: str) -> str:
             | {"scope": "resource", "retriever": "none", "top_k": 50},
         ),
         ("typed-nodes", RETRIEVAL | NODES | {"last_messages": 0, "top_k": 10, "message_range": 0}),
+        (
+            "statements",
+            RETRIEVAL
+            | NODES
+            | {"last_messages": 0, "top_k": 0, "message_range": 0, "entries": 25, "show_turns": False},
+        ),
         ("engram-lean", ENGRAM | ENGRAM_LEAN),
         ("engram-full", ENGRAM),
     ],
@@ -131,7 +137,7 @@ def test_every_preset_has_documented_defaults() -> None:
     assert set(MEMORIES.built_in) == {
         "none", "oracle", "full-history", "last-k", "semantic-recall", "working-memory", "combined", "bm25", "hybrid",
         "typed-nodes", "files", "observational", "rag", "simple-fast", "session-votes",
-        "engram-lean", "engram-full",
+        "statements", "engram-lean", "engram-full",
     }  # fmt: skip
 
 
@@ -242,6 +248,9 @@ def test_yaml_file_is_named_after_its_preset_unless_it_says_otherwise(tmp_path: 
         ("hybrid", "length_exponent=-1", r"length_exponent = -1\. .*greater than or equal to 0"),
         ("combined", "reranker=fastembed:x", r"retriever = 'nearest'\. It would ignore reranker: set retriever="),
         ("rag", "granularity=votes", r"ignore granularity: set retriever=hybrid \(or dense\) as well"),
+        ("statements", "reranker=fastembed:x", r"reranker = .*No messages are searched: set top_k=10 as well"),
+        ("statements", "granularity=session", r"granularity = 'session'\. No messages are searched: set top_k="),
+        ("statements", "message_range=2", r"message_range = 2\. No messages are searched: set top_k=10 as well"),
         ("last-k", "last_messages", "not of the form key=value"),
         ("last-k", "=3", "not of the form key=value"),
         ("last-k", "last_messages=[1", r"value in --set 'last_messages=\[1' cannot be read"),

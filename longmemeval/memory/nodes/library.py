@@ -15,6 +15,9 @@ from longmemeval.core.text_files import UnreadableError, YamlText, decode_text, 
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.nodes.schema import FieldType, Filters, NodeRule, NodeType
 
+SHIPPED = ("nodes", "statements")
+"""The names of the shipped sets, and of their parts: the four nodes of `typed-nodes`, and statements."""
+
 _ENDINGS = (".yaml", ".yml")
 _MOST_NODES = 32
 
@@ -36,16 +39,16 @@ class NodeSet(Struct, frozen=True):
         return next(node for node in self.nodes if node.name == name)
 
 
-@lru_cache(maxsize=1)
-def shipped_nodes() -> NodeSet:
-    """Return the shipped nodes: temporal events, attributes, processes of a life, relationships."""
-    folder = resources.files("longmemeval.memory.nodes") / "shipped"
+@lru_cache
+def shipped_nodes(name: str = "nodes") -> NodeSet:
+    """Return a shipped set: temporal events, attributes, processes of a life and relationships, or `statements`."""
+    folder = resources.files("longmemeval.memory.nodes") / "shipped" / name
     files = [file for file in folder.iterdir() if file.name.endswith(_ENDINGS)]
     return _node_set((file.name, file.read_bytes()) for file in files)
 
 
-def load_nodes(folder: str | None) -> NodeSet:
-    """Return the nodes of a folder, one YAML file each; None: the shipped ones.
+def load_nodes(folder: str | None, shipped: str = "nodes") -> NodeSet:
+    """Return the nodes of a folder, one YAML file each; None: the shipped set of that name.
 
     A file with `extends: NAME` inherits every key that it does not set from the shipped node of that name; without any
     other key it is that node.
@@ -54,7 +57,7 @@ def load_nodes(folder: str | None) -> NodeSet:
         HarnessError: no such folder, no YAML in it, two nodes of one name, or an invalid file.
     """
     if folder is None:
-        return shipped_nodes()
+        return shipped_nodes(shipped)
     path = Path(folder).expanduser()
     try:
         files = sorted(file for file in path.iterdir() if file.suffix in _ENDINGS and not file.name.startswith("."))
@@ -118,7 +121,7 @@ def _extended(document: dict[str, Any], lines: YamlText) -> dict[str, Any]:
     parent = document.pop("extends", None)
     if parent is None:
         return document
-    known = {node.name: node for node in shipped_nodes().nodes}
+    known = {node.name: node for name in SHIPPED for node in shipped_nodes(name).nodes}
     if parent not in known:
         raise HarnessError(
             f"Unknown shipped node '{parent}'", where=lines.place("extends"), fix=nearest(str(parent), known)

@@ -1,13 +1,14 @@
-"""The memory system `typed-nodes`: entries of the nodes and the messages themselves, under one budget."""
+"""The memory systems `typed-nodes` and `statements`: entries of nodes and the messages, under one budget."""
 
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from msgspec import Struct
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from longmemeval.core.arrays import Vector
 from longmemeval.core.event_loop import in_thread
@@ -18,21 +19,22 @@ from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbo
 from longmemeval.memory.nodes.library import load_nodes
 from longmemeval.memory.nodes.part import NodesPart, NodeVectors
 from longmemeval.memory.nodes.schema import Entry, text_of
-from longmemeval.memory.parameters import RetrievalParameters
+from longmemeval.memory.parameters import RANKED_ONLY, RetrievalParameters
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.search import RankedSearch
 from longmemeval.ranking.dense import DenseIndex
 from longmemeval.ranking.fusion import fuse, order
-from longmemeval.ranking.history import HistoryView, Scores
+from longmemeval.ranking.history import HistoryView, RankedUnit, Scores
 from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters, Priors, without_names
 from longmemeval.ranking.questions import apply_range, in_range
 from longmemeval.ranking.retriever import text_to_embed
 from longmemeval.records import Message, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore, Thread
+from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
 
-# The parameters of `typed-nodes`.
+# The parameters of `typed-nodes` and `statements`.
 
 _OffIfFalse = BeforeValidator(lambda value: "off" if value is False else value)
 
@@ -40,10 +42,13 @@ _OffIfFalse = BeforeValidator(lambda value: "off" if value is False else value)
 class NodeParameters(RetrievalParameters):
     """Parameters of `typed-nodes`: those of a search of the messages, and those of the entries."""
 
+    shipped: ClassVar[str] = "nodes"
+    """The set of nodes if no folder is named."""
+
     last_messages: int = Field(0, ge=0)
     message_range: int = Field(0, ge=0)
     nodes: str | None = None
-    """A folder with one YAML file per node; without it, the four shipped nodes."""
+    """A folder with one YAML file per node; without it, the nodes that the preset comes with."""
     entries: int = Field(15, ge=0)
     """Maximum number of entries to recall, best first; 0: messages only."""
     entry_share: float = Field(0.3, ge=0, le=1)
@@ -54,6 +59,33 @@ class NodeParameters(RetrievalParameters):
     """Bonus for entries about a person the question names."""
     show_evidence: bool = False
     """Show each entry with the words that prove it."""
+
+    @property
+    def entries_part(self) -> NodesPart:
+        """The part with the entries.
+
+        Raises:
+            HarnessError: the folder of nodes cannot be used.
+        """
+        return NodesPart(load_nodes(self.nodes, self.shipped))
+
+
+class StatementParameters(NodeParameters):
+    """Parameters of `statements`: those of `typed-nodes`, which by default recall statements only."""
+
+    limits: ClassVar[tuple[str, ...]] = ("entries",)
+    shipped: ClassVar[str] = "statements"
+    top_k: int = Field(0, ge=0)
+    entries: int = Field(25, ge=0)
+    show_turns: bool = False
+    """Show also the messages that the recalled statements rest on, best first, in what they leave of the budget."""
+
+    @field_validator("message_range", *RANKED_ONLY)
+    @classmethod
+    def _refuse_without_search(cls, value: object, known: ValidationInfo) -> object:
+        if not known.data.get("top_k") and value != cls.model_fields[str(known.field_name)].default:
+            raise PydanticCustomError("unused", "No messages are searched: set top_k=10 as well")
+        return value
 
 
 # Search entries by the words and vectors of their embedding texts, and by people and times in the question.
@@ -217,13 +249,14 @@ class RenderedBudget:
 
 
 def node_parts(parameters: NodeParameters) -> tuple[Part[Any], ...]:
-    """Return the messages with the parts that rank them, the entries and their vectors.
+    """Return the messages with the parts that rank them, if they are searched, the entries and their vectors.
 
     Raises:
         HarnessError: the folder of nodes cannot be used.
     """
-    entries = NodesPart(load_nodes(parameters.nodes))
-    return (*parameters.ranking_parts, *parameters.dense_parts, entries, NodeVectors(entries))
+    entries = parameters.entries_part
+    searched = (*parameters.ranking_parts, *parameters.dense_parts) if parameters.top_k else (MESSAGES,)
+    return (*searched, entries, NodeVectors(entries))
 
 
 class TypedNodes:
@@ -236,8 +269,10 @@ class TypedNodes:
 
     def __init__(self, parameters: NodeParameters, tools: MemoryTools) -> None:
         self._parameters, self._count = parameters, tools.count_tokens
-        self._nodes = NodesPart(load_nodes(parameters.nodes))
+        self._nodes = parameters.entries_part
         self._templates = {node.name: node.shown for node in self._nodes.nodes.nodes}
+        self._show_turns = isinstance(parameters, StatementParameters) and parameters.show_turns
+        self._one_node = len(self._templates) == 1
         self._time_fields = {node.name: node.filters.time for node in self._nodes.nodes.nodes}
         self._entries = EntrySearch(self._nodes, NodeVectors(self._nodes), parameters, tools.embed_query)
         self._messages = RankedSearch("hybrid", parameters, tools.embed_query, tools.analyse)
@@ -248,7 +283,8 @@ class TypedNodes:
 
     def ingredients(self, question: Question, fixture: Fixture) -> dict[str, dict[str, float]]:
         """Return the ingredients of the score of each of the best messages, by message id; entries have none."""
-        found = self._messages.rank(question, fixture, self._parameters.top_k)
+        if not (found := self._found(question, fixture)):
+            return {}
         explained = zip(found, self._messages.ingredients(question, fixture, found), strict=True)
         return {message_id: parts for unit, parts in explained for message_id in unit.message_ids}
 
@@ -263,6 +299,10 @@ class TypedNodes:
         # Messages first, up to their share; then entries that add to them; messages again in what is left.
         fitting = self._fitting(windows, store, budget, 1 - share)
         facts, notes = self._facts(question, fixture, budget, set[int]().union(*windows[:fitting]))
+        for item in facts if self._show_turns else ():
+            turns = {store.positions[message_id] for message_id in item.message_ids}.difference(*windows)
+            hits |= dict.fromkeys(turns, Hit(item.rank or 0, item.score or 0.0))
+            windows.append(turns)
         fitting += self._fitting(windows[fitting:], store, budget, 1.0)
         places = set[int]().union(*windows[:fitting])
         left_out = sorted(set[int]().union(*windows) - places)
@@ -275,6 +315,10 @@ class TypedNodes:
             left_out_ids=tuple(store.messages[place].message_id for place in left_out),
         )
 
+    def _found(self, question: Question, fixture: Fixture) -> Sequence[RankedUnit]:
+        top_k = self._parameters.top_k
+        return self._messages.rank(question, fixture, top_k) if top_k else ()
+
     def _windows(self, question: Question, fixture: Fixture) -> tuple[list[set[int]], dict[int, Hit]]:
         """Return windows, best first, and the hit of each message found.
 
@@ -283,7 +327,7 @@ class TypedNodes:
         if self._parameters.entry_share == 1:
             return [], {}
         store = fixture.memory
-        found = self._messages.rank(question, fixture, self._parameters.top_k)
+        found = self._found(question, fixture)
         places = [[store.positions[message_id] for message_id in unit.message_ids] for unit in found]
         hits = {
             place: Hit(rank, unit.score)
@@ -318,10 +362,12 @@ class TypedNodes:
         for rank, found in enumerate(ranked, start=1):
             if len(facts) == self._parameters.entries:
                 break
-            if self._is_redundant(found.entry, shown_ids) or any(_repeats(found.entry, other) for other in recalled):
+            if self._is_redundant(found.entry, shown_ids) or self._repeats(found.entry, recalled):
                 continue
             item = self._item(found, rank)
             if not budget.take_fact(item):
+                most, tokens = self._parameters.entries, self._parameters.budget
+                notes = (*notes, f"budget: {len(facts)} of at most {most} entries fit {tokens} tokens")
                 break
             facts.append(item)
             recalled.append(found.entry)
@@ -330,6 +376,14 @@ class TypedNodes:
     def _is_redundant(self, entry: Entry, shown_ids: set[str]) -> bool:
         """Return whether the shown messages say everything that an entry does; a resolved day says more."""
         return not entry.dates and shown_ids.issuperset(entry.message_ids)
+
+    def _repeats(self, entry: Entry, recalled: Sequence[Entry]) -> bool:
+        """Tell whether an entry was taken from the same words as another; of one node, both say different things."""
+        return not self._one_node and any(
+            entry.message_ids == other.message_ids
+            and (entry.evidence in other.evidence or other.evidence in entry.evidence)
+            for other in recalled
+        )
 
     def _item(self, found: FoundEntry, rank: int) -> RecalledItem:
         entry = found.entry
@@ -346,17 +400,18 @@ class TypedNodes:
         )
 
 
-def _repeats(entry: Entry, other: Entry) -> bool:
-    """Tell whether two entries were taken from the same words."""
-    same_words = entry.evidence in other.evidence or other.evidence in entry.evidence
-    return entry.message_ids == other.message_ids and same_words
-
-
-# The preset `typed-nodes`.
+# The presets.
 
 TYPED_NODES = MemoryDefinition(
     "entries of typed nodes (events, attributes, processes of a life, relationships) and the best messages",
     NodeParameters,
+    node_parts,
+    TypedNodes,
+)
+
+STATEMENTS = MemoryDefinition(
+    "self-contained dated statements, found by words and embedding",
+    StatementParameters,
     node_parts,
     TypedNodes,
 )

@@ -9,7 +9,7 @@ from longmemeval.core.part_options import PartOptions
 from longmemeval.memory.asking import MAX_TOKENS, Evidence, Extracted, gather_limited
 from longmemeval.memory.nodes.extraction.chat import NodeExtractor
 from longmemeval.memory.nodes.extraction.rules import VERSION, rule_entries
-from longmemeval.memory.nodes.library import NodeSet, shipped_nodes
+from longmemeval.memory.nodes.library import SHIPPED, NodeSet, shipped_nodes
 from longmemeval.memory.nodes.schema import Entry, NodesFile, decode_entries, encode_entries, text_of
 from longmemeval.records import Haystack, Message
 from longmemeval.storage.messages import thread_ids
@@ -23,18 +23,19 @@ class NodesPart(ModelPart[NodesFile]):
     """The entries of all nodes of a set.
 
     Args:
-        nodes: the set. The part of the shipped set is called `nodes`; for other sets the start of a hash is appended.
+        nodes: the set. The part of a shipped set has its name; that of another is `nodes-` with the start of a hash.
     """
 
     option = "node_model"
-    title = "typed nodes"
     figure_names = ("sessions times nodes for the node model",)
     prompt_tokens, reply_tokens, most_reply_tokens = 700, 600, MAX_TOKENS
     share = 1.6  # By rules.
 
     def __init__(self, nodes: NodeSet) -> None:
         self.nodes, self.calls_per_session = nodes, len(nodes.nodes)
-        self.name = "nodes" if nodes.hashes == shipped_nodes().hashes else f"nodes-{nodes.key}"
+        shipped = (name for name in SHIPPED if nodes.hashes == shipped_nodes(name).hashes)
+        self.name = next(shipped, f"nodes-{nodes.key}")
+        self.title = "statements" if self.name == "statements" else "typed nodes"
 
     def settings(self) -> dict[str, Any]:
         """Return the beginning of the hash of each node."""

@@ -113,7 +113,7 @@ class NodeType(_Strict):
     prompt: str
     """The instruction to a chat model, in prose; the form of the reply follows from `fields`."""
     embed: str
-    """Template of the text that is embedded and searched."""
+    """Template of the text that is embedded and searched, of fields and `said`, the day on which it was said."""
     show: str = ""
     """Template of the line that the answering model reads; empty: `embed`."""
     filters: Filters = Filters()
@@ -150,7 +150,7 @@ def _problems(node: NodeType) -> list[str]:
     if not any(field.required for field in node.fields.values()):
         found.append("fields: at least one must be `required: true`")
     for key, template in (("embed", node.embed), ("show", node.show)):
-        found += _unknown_places(key, template, node.fields)
+        found += _unknown_places(key, template, [*node.fields, "said"])
     found += _unknown(node.filters.people, "filters.people", node.fields)
     if node.filters.time:
         found += _unknown([node.filters.time], "filters.time", node.fields)
@@ -276,8 +276,11 @@ def decode_entries(data: bytes, where: str) -> NodesFile:
 
 
 def text_of(entry: Entry, template: str) -> str:
-    """Render an entry by one of its node's templates; a date as days, or in its own words if it names none."""
-    values = {name: _as_text(value) for name, value in entry.values.items()}
+    """Render an entry by one of its node's templates; a date as days, or in its own words if it names none.
+
+    `{said}` is the day on which it was said, unless the node has a field of that name.
+    """
+    values = {"said": f"{entry.said_at:%Y-%m-%d}"} | {name: _as_text(value) for name, value in entry.values.items()}
     values |= {name: day.shown for name, day in entry.dates.items()}
     return filled(template, values)
 

@@ -423,7 +423,7 @@ def budget_curves(runs: Sequence[ComparedRun]) -> list[BudgetCurve]:
 
 # Group a run's lost questions by cause, each group with an example and something to try.
 
-_LIMITS = ("budget", "top_k", "limit", "last_messages")
+_LIMITS = ("budget", "top_k", "limit", "entries", "last_messages")
 """Memory parameters that let more of the history through; the first that is set is suggested."""
 SUGGESTED_FACTOR = 2
 """The factor by which a suggested limit is larger."""

@@ -15,6 +15,7 @@ from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.estimate import ANALYSIS, ANSWERS, JudgeChoice, run_stages
 from longmemeval.pipeline.run.plan import RunPlan
+from longmemeval.pipeline.run.sample_size import planning_note
 from longmemeval.pipeline.sweep.plan import placed
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.ranking.questions import AnalysisMethod
@@ -53,6 +54,8 @@ class SweepEstimate(Total, frozen=True, kw_only=True):
     """Notes about the models."""
     budget: str = ""
     """The sentence on the budget of tokens; empty if the sweep gives none."""
+    planning: str = ""
+    """The difference that two runs can show over these questions; empty for a shard, or if all runs are complete."""
 
     @property
     def preparations(self) -> tuple[PrepareReport, ...]:
@@ -91,6 +94,7 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
         preparation=preparation,
         more_preparations=tuple(more),
         budget=plan.budget,
+        planning=planning_note(state.dataset, state.questions, plan.selection) if incomplete else "",
         runs=tuple(
             _run_estimate(state, run, run_stages_of, names[run.run_id])
             for run, run_stages_of in zip(incomplete, stages, strict=True)

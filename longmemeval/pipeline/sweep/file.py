@@ -273,8 +273,6 @@ def _refuse_doubled_keys(text: YamlText, root: yaml.Node) -> None:
 
 # Give the memories of a sweep equal budgets of tokens where the file asks for them, so that none wins by length alone.
 
-_BOUNDS = ("budget", "limit", "top_k")
-
 
 class Budgeted(NamedTuple):
     """The configurations of a sweep under its budgets."""
@@ -348,10 +346,11 @@ def _with_budgets(
 
 def _why_not(configuration: MemoryConfiguration, named: Collection[str]) -> str:
     """Return why the sweep's budget does not apply to a memory; empty if it does."""
-    if "budget" not in definition_of(configuration).parameters.model_fields:
+    kind = definition_of(configuration).parameters
+    if "budget" not in kind.model_fields:
         return "takes none"
     own = {*named, *chosen_parameters(configuration)}
-    bound = next((name for name in _BOUNDS if name in own), "")
+    bound = next((name for name in ("budget", *kind.limits) if name in own), "")
     return f"{bound} of its own" if bound else ""
 
 

@@ -81,6 +81,8 @@ def test_second_time_no_byte_changes(tmp_path: Path) -> None:
     again = swept(tmp_path)
     assert (again.newly_answered, again.newly_judged) == (0, 0)
     assert (again.estimate.complete, again.estimate.runs) == (2, ())
+    assert first.estimate.planning.startswith("4 questions are too few for a significant difference")
+    assert again.estimate.planning == ""
     assert again.comparisons == first.comparisons
     assert tree(tmp_path) == before
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*")} == times

@@ -171,6 +171,8 @@ def test_a_budget_applies_to_all_that_take_one_and_the_plan_says_to_whom_not(tmp
         "(top_k of its own)."
     )
     assert planned(tmp_path, memories=["bm25", "hybrid"], budget=1000).budget.endswith("It applies to all memories.")
+    five = {"preset": "statements", "name": "five", "parameters": {"entries": 5}}
+    assert "five (entries of its own)" in planned(tmp_path, memories=["statements", five], budget=1000).budget
 
 
 def test_each_listed_embedder_has_a_preparation_and_memories_without_vectors_have_one_run(tmp_path: Path) -> None:
@@ -308,7 +310,7 @@ def test_shipped_example_is_four_configurations_read_in_two_ways() -> None:
 
 def test_shipped_example_of_memories_gives_each_that_takes_one_the_same_budget() -> None:
     whole = plan(ROOT / "examples" / "memories.yaml")
-    assert len(whole.runs) == len(whole.configurations) >= 9
+    assert len(whole.runs) == len(whole.configurations) >= 10
     budgets = {one.preset: one.parameters.get("budget") for one in whole.configurations}
     without = {"full-history", "last-k", "working-memory", "observational"}
     assert budgets == {preset: None if preset in without else 1500 for preset in budgets}
