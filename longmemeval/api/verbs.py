@@ -133,6 +133,7 @@ def compare(
     dataset: str | None = None,
     margin: float = MARGIN,
     pairs: bool = False,
+    audits: Sequence[str] = (),
     folders: Folders | None = None,
 ) -> Comparison:
     """Compare graded runs over the same questions.
@@ -146,6 +147,7 @@ def compare(
         dataset: the current location of the data, if it has moved.
         margin: equivalence margin: a run is equivalent to the baseline if the CI of their difference is inside it.
         pairs: base verdict and marks on the tests of all pairs instead of those with the baseline.
+        audits: names or JSON files of audits of the gold labels: scores and differences without these labels too.
         folders: the folders; None: those of the first run.
 
     Raises:
@@ -167,7 +169,9 @@ def compare(
             graded += load_graded([run_id], place, judge=judge, dataset=dataset)
     first = next((run for run in graded if not run.summary.reads_gold), graded[0])
     graded = controls_last([first, *(run for run in graded if run is not first)], lambda run: run.summary.control)
-    return compare_runs(graded, place, common=common, margin=margin, family="pairs" if pairs else "baseline")
+    return compare_runs(
+        graded, place, common=common, margin=margin, family="pairs" if pairs else "baseline", audits=audits
+    )
 
 
 @checked()

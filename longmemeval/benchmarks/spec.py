@@ -105,6 +105,8 @@ class Benchmark:
     """Scoring of rankings."""
     official_retrieval: OfficialScoring | OfficialRanking | None = None
     """The authors' protocol (`retrieval --protocol official`); None: they have none."""
+    audits: Path | None = None
+    """File with a JSON list of `NamedAudit`, the published audits of its labels; None: none is known."""
     audit_id: Callable[[str, Sequence[str]], str] | None = None
     """Maps an id in a published audit, and the ids of all haystacks, to the id of the question."""
     quirks: Callable[[Any], Struct] | None = None

@@ -48,6 +48,7 @@ def comparison_document(
     }
     extra = {
         "grids": comparison.grids,
+        "audits": comparison.audits,
         "against": against,
         "published": [_figure(claim) for claim in published],
         "questions": comparison.questions if questions else (),

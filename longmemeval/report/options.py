@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from longmemeval.core.arguments import Options
 from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.tables.latex import LatexStyle
-from longmemeval.results.options import BaselineRun, JudgeId, MovedDataset
+from longmemeval.results.options import AUDIT, BaselineRun, JudgeId, MovedDataset
 
 ReportFormat = Literal["html", "md", "latex", "bibtex", "figures"]
 
@@ -29,6 +29,8 @@ class ReportOptions(Options, frozen=True):
     """Cut no text in the page, whatever its size."""
     published: bool | Literal["all"] = False
     """Show published figures too, apart from one's own: with the same judge and metric, or `all` on the benchmark."""
+    audit: Annotated[tuple[str, ...], AUDIT] = ()
+    """Name or JSON file of an audit of gold labels; repeatable."""
     across: Annotated[bool, Flag(OUTPUT)] = False
     """One table by ability, for runs on different datasets.
 

@@ -26,6 +26,7 @@ from longmemeval.report.page.summary import pair_matrix
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.comparison import (
     against_line,
+    audit_tables,
     caution_lines,
     comparison_notes,
     digest_table,
@@ -75,7 +76,8 @@ def latex_across(graded: Sequence[Evaluation], style: LatexStyle = "plain") -> s
 def other_tables(comparison: Comparison, published: Sequence[Claim]) -> list[Table]:
     """Return the tables that have rows: types, costs, latencies, repeats, published figures, lost questions."""
     others = [published_table(published)] if published else []
-    tables = [types_table(comparison), *effort_tables(comparison), repeats_table(comparison), *others]
+    tables = [types_table(comparison), *audit_tables(comparison)]
+    tables += [*effort_tables(comparison), repeats_table(comparison), *others]
     return [table for table in (*tables, digest_table(comparison)) if table.rows]
 
 

@@ -88,7 +88,7 @@ def _write_figures(
             "The folder already has files", where=str(folder), fix="Choose another folder with --output, or add --force"
         )
     graded = _graded(run_ids, options, folders, prompts=False)
-    comparison = compare_runs(graded, folders)
+    comparison = compare_runs(graded, folders, audits=options.audit)
     charts = figures(comparison, graded)
     for name, data in charts.items():
         write_atomic(folder / name, data)
@@ -123,7 +123,7 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, folders: Folders) 
         return _across(graded, options), len(graded), sum(run.metrics.overall.n for run in graded)
     if options.format == "bibtex":
         return bibtex(graded), len(graded), sum(run.metrics.overall.n for run in graded)
-    comparison = compare_runs(graded, folders)
+    comparison = compare_runs(graded, folders, audits=options.audit)
     return render_comparison(comparison, options), len(graded), len(comparison.questions)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from longmemeval.core.options import MODEL, WHAT, Flag
+from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
 
 ExportFormat = Literal["official", "trec", "csv", "jsonl", "parquet", "inspect", "inspect-json"]
 JudgeId = Annotated[
@@ -17,6 +17,7 @@ BaselineRun = Annotated[
         "else the oldest that is not a control].",
     ),
 ]
+AUDIT = Flag(OUTPUT, "NAME|FILE", "Audit of gold labels, to score without those too; repeatable.", name="--audit")
 MovedDataset = Annotated[
     str | None, Flag(metavar="DATA", name="--dataset -d", help="Dataset of the run, if it has moved.")
 ]

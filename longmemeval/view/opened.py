@@ -165,7 +165,7 @@ class RunCache:
             runs = self._evaluations(choice, stats)
             # On the same data, compare the questions that all runs answered; the comparison notes what is left out.
             common = len({run.manifest.dataset["content_sha256"] for run in runs}) == 1
-            comparison = compare_runs(runs, self.folders, common=common, remembered=self._remembered)
+            comparison = compare_runs(runs, self.folders, common=common, audits=None, remembered=self._remembered)
             return _keep(self._comparisons, choice, stats, comparison)
 
     def of(self, comparison: Comparison, make: Callable[[Comparison], M]) -> M:

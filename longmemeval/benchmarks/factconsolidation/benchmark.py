@@ -1,6 +1,7 @@
 """The specification of FactConsolidation (Hu et al. 2025)."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, change_rule, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
@@ -38,6 +39,7 @@ FACTCONSOLIDATION = Benchmark(
     shape="records with context, questions, answers and metadata, the rows of MemoryAgentBench as Parquet or JSON",
     options=frozenset({"chunk_tokens"}),
     licence="MIT",
+    audits=Path(__file__).with_name("audits.json"),
     citation=CITATION,
     types=QuestionTypes(
         order=("single-hop", "multi-hop"), abilities={"single-hop": "knowledge-update", "multi-hop": "multi-hop"}

@@ -185,6 +185,7 @@ LOCOMO = Benchmark(
     licence="CC BY-NC 4.0",
     citation=CITATION,
     catalogue=Path(__file__).with_name("catalogue.json"),
+    audits=Path(__file__).with_name("audits.json"),
     types=QuestionTypes(order=tuple(ABILITIES), abilities=ABILITIES),
     default_judge="offline/locomo-f1",
     prompts="lenient",

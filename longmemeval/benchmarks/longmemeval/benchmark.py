@@ -44,6 +44,7 @@ LONGMEMEVAL = Benchmark(
     licence="MIT",
     citation=CITATION,
     catalogue=Path(__file__).with_name("catalogue.json"),
+    audits=Path(__file__).with_name("audits.json"),
     types=QuestionTypes(
         order=ORDER,
         abilities={

@@ -16,7 +16,7 @@ from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag, words_of
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.report.options import ReportFormat, ReportOptions
 from longmemeval.results.compared import newest_alike
-from longmemeval.results.options import BaselineRun, JudgeId, MovedDataset
+from longmemeval.results.options import AUDIT, BaselineRun, JudgeId, MovedDataset
 
 if TYPE_CHECKING:
     from longmemeval.judges.protocol import JudgeIdentity
@@ -73,6 +73,7 @@ def compare(
     ] = None,
     save_baseline: Annotated[Path | None, Flag(OUTPUT, "FILE", "File to save a run to, for a later --against.")] = None,
     published: Published = None,
+    audit: Annotated[list[str] | None, AUDIT] = None,
     format: Annotated[
         str | None,
         Flag(OUTPUT, "FORMAT", "Output format: github (job summary and annotations)."),
@@ -99,8 +100,9 @@ def compare(
     run_ids = runs.compared(folders, baseline, or_newest=True)
     if save_baseline is not None and len(run_ids) > 1:
         raise typer.BadParameter("--save-baseline takes one run")
-    if across and (against or save_baseline or published or common or details.questions):
-        raise typer.BadParameter("--across takes no --against, --save-baseline, --published, --common or --questions")
+    if across and (against or save_baseline or published or common or audit or details.questions):
+        others = "--against, --save-baseline, --published, --common, --audit or --questions"
+        raise typer.BadParameter(f"--across takes no {others}")
     if format and (across or as_json or any(astuple(details))):
         raise typer.BadParameter("--format takes no --across, --json, --tables, --pairs, --notes or --questions")
     graded = load_graded(run_ids, folders, judge=judge, dataset=dataset)
@@ -109,7 +111,7 @@ def compare(
         return
     close = MARGIN if margin is None else margin
     family: Literal["baseline", "pairs"] = "pairs" if details.pairs else "baseline"
-    comparison = compare_runs(graded, folders, common=common, margin=close, family=family)
+    comparison = compare_runs(graded, folders, common=common, margin=close, family=family, audits=audit or ())
     outcomes: list[AgainstBaseline] = []
     if against is not None:
         saved = load_baseline(against, folders, judge=graded[0].metrics.judge.id, dataset=dataset)
@@ -127,7 +129,7 @@ def compare(
             _show_published(figures, own)
         if not common:
             words = runs.run_ids or (["--sweep", runs.sweep] if runs.sweep else run_ids)
-            chosen = words_of(ReportOptions(judge=judge, dataset=dataset, baseline=baseline))
+            chosen = words_of(ReportOptions(judge=judge, dataset=dataset, baseline=baseline, audit=tuple(audit or ())))
             out.next(*page(*words, *chosen, places=places))
     if error := regression(outcomes):
         raise error

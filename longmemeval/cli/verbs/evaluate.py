@@ -11,13 +11,14 @@ from longmemeval.cli.estimates import show_grading
 from longmemeval.cli.main import continue_with
 from longmemeval.cli.next_step import after_grading, command_line, same_with
 from longmemeval.cli.options import Batch, Shown
-from longmemeval.cli.output import err, out, print_answer, print_documents, print_table, printable, warn
+from longmemeval.cli.output import err, out, print_answer, print_documents, print_lines, print_table, printable, warn
 from longmemeval.cli.verbs.import_run import warn_questions
-from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
+from longmemeval.core.options import MODEL, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count_of, listed, percent
 from longmemeval.errors import HarnessError, NoAnswersError
 from longmemeval.pipeline.options import EvaluateOptions
+from longmemeval.results.options import AUDIT
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
@@ -48,9 +49,7 @@ def evaluate(
         list[str] | None,
         Flag(MODEL, "JUDGE", "Model, SET@MODEL or offline/lexical; repeatable [default: the benchmark's own]."),
     ] = None,
-    audit: Annotated[
-        Path | None, Flag(OUTPUT, "FILE", "File of disputed gold labels, to score without them too.")
-    ] = None,
+    audit: Annotated[list[str] | None, AUDIT] = None,
     dry_run: shared.DryRun = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -89,7 +88,7 @@ def evaluate(
     failed, documents, manifest = False, list[dict[str, Any]](), None
     for run_id in run_ids:
         try:
-            judged = judge_run(run_id, judge or [None], audit, options=options, folders=folders)
+            judged = judge_run(run_id, judge or [None], audit or (), options=options, folders=folders)
         except NoAnswersError as error:
             if len(run_ids) == 1:
                 raise
@@ -216,7 +215,8 @@ def show_audit(audited: "list[AuditedScore]") -> None:
             Column("upper\nbound", lambda row: percent(row[2])),
         ]
         by_type = [(name, score, audit.ceiling.by_type[name]) for name, score in audit.by_type.items()]
-        title = f"Audit: {audit.disputed} of the gold answers are disputed, by {audit.judge}"
+        title = f"Audit {audit.audit}: {audit.disputed} of the gold answers are disputed, by {audit.judge}"
         print_table(tabulate(title, columns, [("overall", audit.score, audit.ceiling.overall), *by_type]))
+    print_lines(dict.fromkeys(audit.about for audit in audited if audit.about))
     if audited:
         out.print("The audit is an opinion about the labels. The official score is over all questions.")

@@ -40,8 +40,8 @@ def report(
     from longmemeval.report.write import render_report, write_report
 
     options = structs.replace(options, published="all" if published == "all" else published is not None)
-    if options.across and (published or options.full or options.format in ("bibtex", "figures")):
-        raise typer.BadParameter("--across takes no --published, --full, --format bibtex or figures")
+    if options.across and (published or options.full or options.audit or options.format in ("bibtex", "figures")):
+        raise typer.BadParameter("--across takes no --published, --full, --audit, --format bibtex or figures")
     folders = places.folders()
     run_ids = runs.compared(folders, options.baseline)
     if output == Path("-"):

@@ -23,7 +23,7 @@ from longmemeval.core.text.figures import (
     signed_bounds,
 )
 from longmemeval.measures.metrics import Score
-from longmemeval.pipeline.compare.comparison import ComparedRun, Comparison, PairResult
+from longmemeval.pipeline.compare.comparison import AuditedRow, ComparedRun, Comparison, PairResult
 from longmemeval.results.graded.graded_run import GradedRun, cost_text
 from longmemeval.results.graded.judge_checks import CheckedScore
 from longmemeval.results.scores.warnings import WARNED
@@ -359,3 +359,50 @@ PAIR_COLUMNS: tuple[ShownColumn[PairResult], ...] = (
     ShownColumn("test", {"terminal": "test"}, _pair(lambda pair: pair.test), kind="prose", drop=4),
 )
 """The columns of a table of pairs; papers show each row minus the baseline."""
+
+
+def _audited(value: Callable[[AuditedRow], Any]) -> Callable[[Comparison, AuditedRow], Any]:
+    return lambda comparison, row: value(row)
+
+
+AUDIT_COLUMNS: tuple[ShownColumn[AuditedRow], ...] = (
+    ShownColumn(
+        "without",
+        {"terminal": "without", "paper": "without"},
+        _audited(lambda row: f"{row.left_out:,} {row.kind}"),
+        kind="prose",
+    ),
+    ShownColumn(
+        "memory",
+        {"terminal": "memory", "paper": "memory"},
+        lambda comparison, row: comparison.names[row.run_id],
+        kind="text",
+    ),
+    ShownColumn(
+        "with", {"terminal": "{metric}", "paper": "{metric}"}, _audited(lambda row: row.score.mean), percent, drop=2
+    ),
+    ShownColumn(
+        "score",
+        {"terminal": "{metric}\nwithout", "paper": "{metric} without"},
+        _audited(lambda row: row.score.undisputed_mean),
+        percent,
+    ),
+    ShownColumn(
+        "versus",
+        {"terminal": "vs. {baseline},\npoints", "paper": "vs. {baseline}, points"},
+        _audited(lambda row: row.versus),
+        lambda pair: f"{signed(pair.difference)} {signed_bounds(pair.interval)}",
+        when=_several,
+        absent="",
+    ),
+    ShownColumn(
+        "p_holm",
+        {"terminal": "p\n(Holm)", "paper": "p (Holm)"},
+        _audited(lambda row: row.versus and row.versus.p_holm),
+        p_value,
+        drop=1,
+        when=_several,
+        absent="",
+    ),
+)
+"""The columns of a table without disputed labels, a row for each kind of dispute and configuration."""

@@ -11,6 +11,7 @@ from longmemeval.core.on_demand import without_collector
 from longmemeval.errors import HarnessError
 from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.memory.products.known import product_deviations
+from longmemeval.pipeline.compare.audited import audit_sentences, audits_of, compared_audit
 from longmemeval.pipeline.compare.baseline import break_even
 from longmemeval.pipeline.compare.comparable import (
     check_comparable,
@@ -63,6 +64,7 @@ def compare_runs(
     common: bool = False,
     margin: float = MARGIN,
     family: Family = "baseline",
+    audits: Sequence[str] | None = (),
     remembered: ScoreCache | None = None,
 ) -> Comparison:
     """Compare runs that have been loaded; repeats of one configuration are pooled into one row first.
@@ -73,6 +75,8 @@ def compare_runs(
         common: compare on the questions that all runs share.
         margin: margin of the verdict, a fraction (see `verdict_on`).
         family: the tests that verdict and marks belong to: each row with the baseline, or all pairs.
+        audits: audits of the labels (`audit_of`); None: all that are shipped, in notes. Scores above the ceiling of a
+            shipped one are told in any case.
         remembered: cache of pairs computed from the same credits; None: compute all of them.
 
     Raises:
@@ -104,10 +108,14 @@ def compare_runs(
         margin=margin,
         not_surviving=tuple(item.pair for item in corrected if item.survives is False),
     )
+    asked = graded[0].asked
+    known, shown = audits_of(audits or None, asked, folders), None if audits == () else family
+    audited = tuple(compared_audit(audit, pools, rows, credits, shown) for audit in known)
     answering = [run for run in graded if run.summary.model not in CONTROL_MODELS]
     differing = setting_differences(answering, names)
     others = [
         *left_out,
+        *audit_sentences(audited, rows, results, [*asked.questions], kind="caution" if audits else "note"),
         *_warnings(rows),
         *(item.sentence for item in corrected),
         *filter(None, [floor_sentence(pools, credits)]),
@@ -116,7 +124,8 @@ def compare_runs(
         *_not_known(stored),
     ]
     unnamed = {words: setting.text for words, setting in differing.items() if not setting.in_names}
-    return _compared(graded, pools, lost, families, evidence, names, others, unnamed, common=bool(left_out))
+    made = _compared(graded, pools, lost, families, evidence, names, others, unnamed, common=bool(left_out))
+    return msgspec.structs.replace(made, audits=audited) if shown else made
 
 
 def _compared(

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from longmemeval.core.tables.showing import Showing, renderer
 from longmemeval.core.text.figures import listed, points
+from longmemeval.judges.audit import AuditedMean, Ceiling
 from longmemeval.measures.losses import cause_of
 from longmemeval.memory.configuration import MEMORIES
 from longmemeval.pipeline.compare.naming import Grid
@@ -197,6 +198,35 @@ class LostGroup(Struct, frozen=True):
     """Options of `run` or another verb that may help; empty if none would."""
 
 
+class AuditedRow(Struct, frozen=True):
+    """One row with and without the questions of one kind of dispute."""
+
+    kind: str
+    left_out: int
+    run_id: str
+    score: AuditedMean
+    versus: PairResult | None
+    """The row minus the baseline without these questions, in a family of its own; None for the baseline."""
+
+
+class ComparedAudit(Struct, frozen=True):
+    """A comparison with and without the questions that one audit disputes."""
+
+    audit: str
+    about: str
+    """A sentence on who made it; empty if not known."""
+    sha256: str
+    kinds: dict[str, int]
+    """Numbers of the compared questions by kind of dispute."""
+    disputed: tuple[str, ...]
+    """Ids of the compared questions whose gold answer is disputed."""
+    ceiling: Ceiling
+    """The score that a perfect memory gets by these labels, if the audit is right."""
+    above: dict[str, tuple[str, ...]]
+    """Ids of rows above the ceiling, by question type; overall under the empty name."""
+    rows: tuple[AuditedRow, ...]
+
+
 class Digest(Struct, frozen=True):
     """The causes for which one run lost its questions."""
 
@@ -244,6 +274,8 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
     """True if questions that not all runs answered were left out."""
     not_surviving: tuple[tuple[str, str], ...] = ()
     """Ids of the pairs whose difference is no longer significant once corrected for the judge's errors."""
+    audits: tuple[ComparedAudit, ...] = ()
+    """The audits that were asked for."""
     evaluations: tuple[Evaluation, ...] = ()
     """The graded runs, in the order of `runs`."""
 

@@ -62,6 +62,14 @@ TEMPLATES: dict[str, str] = {
     "all-better": "{m:Every} is significantly better than the trivial control {C} ({c:percent}{m:holm_in}).",
     "control-out-of-reach": "No memory can be significantly better than the trivial control {C} "
     "({c:percent}{m:holm_in}): it leaves only {room:units} to improve on; at least {q} are needed.",
+    # What audits of the gold labels say.
+    "audit": "Audit {audit}: {d:,} of {n:questions} {d:have} a disputed gold answer{kinds}. A perfect memory graded by "
+    "these labels can get {c:percent}.{about} This is an opinion about the labels.",
+    "above-ceiling": "{names}: above the ceiling of {c:percent}{group:group} that audit {audit} leaves. Some answers "
+    "are graded as correct although their gold answer is disputed.{about}",
+    "audit-changes": "Without the {q:questions} of the kind “{kind}” (audit {audit}), the difference between {A} and "
+    "{B} is {now:significant}.",
+    "audits-agree": "Of {either:disputed} by audit {a} or {b}, {both:,} {both:are} disputed by both{kappa:kappa}.",
     # Warnings about scores; no names: about all rows.
     **dict.fromkeys(SCORE_WARNINGS, "{names:about}{text}"),
     # How the figures were made.
@@ -195,6 +203,12 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "highest": lambda memories: ", the highest-scoring memory," if memories > 1 else "",
     "questions": lambda number: count_of(number, "question"),
     "labels": lambda number: count_of(number, "label"),
+    ",": lambda number: f"{number:,}",
+    "group": lambda group: f" on {group} questions" if group else "",
+    "kappa": lambda kappa: "" if kappa is None else f" (Cohen's kappa {kappa:.2f})",
+    "disputed": lambda number: count_of(number, "question disputed", "questions disputed"),
+    "significant": lambda significant: "significant" if significant else "not significant",
+    "have": _many("has", "have"),
     "token_count": lambda number: f"{number:,.0f} tokens",
     "units": _units,
     "budgets": _budgets,

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
-from pathlib import Path
 
 from msgspec import Struct
 
-from longmemeval.judges.audit import Audit, AuditedMean, Ceiling, audited_mean, ceiling, read_audit
+from longmemeval.judges.audit import Audit, AuditedMean, Ceiling, audited_mean, ceiling
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.measures.metrics import Metrics, credit
+from longmemeval.pipeline.compare.audited import audits_of
 from longmemeval.records import Gold
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
+from longmemeval.settings import Folders
 from longmemeval.statistics.paired import Agreement, agreement
 
 
@@ -42,11 +43,17 @@ class AuditedScore(Struct, frozen=True):
 
     judge: str
     metric: str
+    audit: str
+    """Name of the audit, or of its file."""
+    about: str
+    """A sentence on who made the audit; empty if not known."""
     audit_sha256: str
     disputed: int
     """Selected questions whose gold answer is disputed."""
     citation_only: int
     """Selected questions with only their evidence disputed: they stay."""
+    kinds: dict[str, int]
+    """Selected questions by kind of dispute."""
     score: AuditedMean
     by_type: dict[str, AuditedMean]
     ceiling: Ceiling
@@ -54,18 +61,17 @@ class AuditedScore(Struct, frozen=True):
 
 
 def audit_scores(
-    file: Path, files: RunFiles, run_questions: RunQuestions, metrics: Sequence[Metrics]
+    audits: Sequence[str], files: RunFiles, run_questions: RunQuestions, metrics: Sequence[Metrics], folders: Folders
 ) -> list[AuditedScore]:
-    """Score a run with and without the questions that an audit disputes.
+    """Score a run with and without the questions that audits dispute.
 
     Args:
-        file: the audit (see `judges/audit.py`).
+        audits: names or files of audits (see `judges/audit.py`).
         metrics: one per judge.
 
     Raises:
         HarnessError: the file is not an audit, or it audits other questions.
     """
-    audit = read_audit(file, run_questions.dataset, run_questions.benchmark.audit_id)
     golds = run_questions.golds()
     groups = {
         name: {
@@ -73,7 +79,11 @@ def audit_scores(
         }
         for name in _types(metrics)
     }
-    return [_audited(metrics_of_judge, audit, golds, groups, files) for metrics_of_judge in metrics]
+    return [
+        _audited(metrics_of_judge, audit, golds, groups, files)
+        for audit in (audits_of(audits, run_questions, folders) if audits else ())
+        for metrics_of_judge in metrics
+    ]
 
 
 def _types(metrics: Sequence[Metrics]) -> list[str]:
@@ -89,9 +99,12 @@ def _audited(
     return AuditedScore(
         judge=metrics.judge.id,
         metric=metrics.judge.metric,
+        audit=audit.name,
+        about=audit.about,
         audit_sha256=audit.sha256,
         disputed=len(disputed & credits.keys()),
         citation_only=len(audit.citation_only & credits.keys()),
+        kinds={kind: here for kind, ids in audit.by_kind.items() if (here := len(ids & credits.keys()))},
         score=audited_mean(credits, disputed),
         by_type={
             name: audited_mean({question_id: credits[question_id] for question_id in group}, disputed)

@@ -1,14 +1,15 @@
 """Grade a run with several judges, and compute their agreement."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
 from longmemeval.pipeline.evaluate.agreement import AuditedScore, JudgeAgreement, audit_scores, judge_agreements
 from longmemeval.pipeline.evaluate.evaluate import evaluate_by
 from longmemeval.pipeline.options import EvaluateOptions
-from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.graded.graded_run import Evaluation, chosen_metrics
+from longmemeval.results.manifest import run_folder
+from longmemeval.results.run_files import RunFiles
 from longmemeval.settings import Folders
 
 
@@ -28,20 +29,24 @@ class JudgedRun(Struct, frozen=True):
 
 
 def judge_run(
-    run_id: str, judges: Sequence[str | None], audit: Path | None = None, *, options: EvaluateOptions, folders: Folders
+    run_id: str, judges: Sequence[str | None], audits: Sequence[str] = (), *, options: EvaluateOptions, folders: Folders
 ) -> JudgedRun:
     """Grade a run with judges, one after the other.
 
     Args:
-        judges: each as in `EvaluateOptions.judge`.
-        audit: a file of disputed gold labels (see `judges/audit.py`); the run is scored without them too.
+        judges: each as in `EvaluateOptions.judge`. With an audit, None is the judge that graded the run.
+        audits: audits of the gold labels (see `audit_of`); the run is scored without these labels too.
         options: options for every judge.
 
     Raises:
         HarnessError: as for `evaluate`, or the audit cannot be read or audits other questions.
     """
+    if audits and [*judges] == [None] and not options.rejudge:
+        files = RunFiles(run_folder(folders.results_dir, run_id))
+        graded = chosen_metrics(files, None).judge if files.metrics else None
+        judges = [graded.id] if graded and not graded.official else judges
     evaluations = evaluate_by(judges, run_id, options=options, folders=folders)
     files, asked = evaluations[0].files, evaluations[0].asked
     metrics = [evaluation.metrics for evaluation in evaluations]
     agreements = judge_agreements(files, asked, [scores.judge for scores in metrics])
-    return JudgedRun(evaluations, agreements, audit_scores(audit, files, asked, metrics) if audit else [])
+    return JudgedRun(evaluations, agreements, audit_scores(audits, files, asked, metrics, folders))

@@ -26,6 +26,7 @@ from longmemeval.report.page.summary import Pattern, among, pair_rows, patterns_
 from longmemeval.report.page.templates import page_file, written_page
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.comparison import (
+    audit_tables,
     caution_lines,
     comparison_notes,
     digest_table,
@@ -322,6 +323,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]
     budgets, grids = tuple(budget_charts(comparison, shown)), tuple(grid_charts(comparison, shown))
     sections = [
         Section("types", "Question types", charts=_some(by_type), short="Types"),
+        Section("audits", "Disputed labels", tables=tuple(audit_tables(comparison)), short="Audits"),
         Section("abilities", "Abilities", ability_words, _some(by_ability)),
         Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison))),
         Section("grids", "Two settings", charts=grids, narrow=True, short="Grid", keyed=False),

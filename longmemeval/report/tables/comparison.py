@@ -28,6 +28,7 @@ from longmemeval.memory.products.profiles import is_amount
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.columns import (
+    AUDIT_COLUMNS,
     CONTROLS,
     PAIR_COLUMNS,
     RUN_COLUMNS,
@@ -119,7 +120,7 @@ def comparison_tables(comparison: Comparison, *, details: bool = True, pairs: bo
         pairs: include the table of all pairs.
     """
     grids = (grid_table(comparison, grid) for grid in comparison.grids)
-    tables = [runs_table(comparison, "terminal"), *grids, budget_table(comparison)]
+    tables = [runs_table(comparison, "terminal"), *audit_tables(comparison), *grids, budget_table(comparison)]
     if details:
         tables.append(types_table(comparison))
     if pairs:
@@ -207,6 +208,24 @@ def versus_table(comparison: Comparison) -> Table:
     baseline = comparison.names[comparison.rows[0].run_id]
     title = f"Versus {baseline}, in points ({count_of(len(comparison.against), 'comparison')}, Holm)"
     return tabulate(title, columns_of(PAIR_COLUMNS, comparison, "paper"), comparison.against)
+
+
+def audit_tables(comparison: Comparison) -> list[Table]:
+    """Return for each audit the scores without each kind of disputed labels, and its ceilings by question type."""
+    tables = []
+    for audit in comparison.audits:
+        title = f"Without the labels that audit {audit.audit} disputes"
+        tables.append(tabulate(title, columns_of(AUDIT_COLUMNS, comparison, "terminal"), audit.rows))
+        bounds = {"overall": audit.ceiling.overall, **audit.ceiling.by_type}
+        above = {name or "overall": [comparison.names[run_id] for run_id in ids] for name, ids in audit.above.items()}
+        lines = [(name, bound, ", ".join(above.get(name, ()))) for name, bound in bounds.items() if audit.disputed]
+        columns: list[Column[tuple[str, float | None, str]]] = [
+            Column("questions", lambda line: line[0], "text"),
+            Column("ceiling", lambda line: percent(line[1])),
+            Column("above it", lambda line: line[2], "prose"),
+        ]
+        tables.append(tabulate(f"Ceilings by audit {audit.audit}", columns, lines))
+    return [table for table in tables if table.rows]
 
 
 def pairs_line(comparison: Comparison) -> str:

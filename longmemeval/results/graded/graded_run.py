@@ -518,7 +518,7 @@ def load_graded(
             )
         remembered.of(bool, partial(files.key_of, "files"), partial(_is_intact, files))
         refuse_unanswered(files)
-        chosen = _chosen_metrics(files, judge)
+        chosen = chosen_metrics(files, judge)
         protocol = manifest.settings.official_protocol
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
         if key not in questions_by_key:
@@ -545,7 +545,8 @@ def _recomputed(files: RunFiles, asked: RunQuestions, chosen: Metrics) -> Metric
     return scores[chosen.judge.id]
 
 
-def _chosen_metrics(files: RunFiles, judge: str | None) -> Metrics:
+def chosen_metrics(files: RunFiles, judge: str | None) -> Metrics:
+    """Return the scores by a judge, chosen as in `load_graded`; raises a `HarnessError` if there are none."""
     folder, scores = files.folder, files.metrics
     exact = [metrics for metrics in scores if metrics.judge.id == judge]
     # Of several gradings by one judge the first is the score; a later one must be named by its own id.
