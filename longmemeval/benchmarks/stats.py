@@ -1,12 +1,14 @@
 """Counts over a dataset."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
 
 from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.dataset import Dataset
-from longmemeval.records import Gold, Haystack
+from longmemeval.records import Gold, Haystack, Question
 
 
 class TypeCount(Struct):
@@ -59,8 +61,20 @@ class DatasetStats(Struct):
     last_session: datetime | None = None
     stand_in_dates: bool = False
     """True if the data has no dates: the dates above only define the order of sessions."""
+    questions_before_last_session: int = 0
+    """Questions dated before a session of their haystack, like the next only where the data has dates."""
+    questions_with_later_evidence: int = 0
+    """Questions with an evidence session dated after the question: a memory that honours dates cannot know it."""
+    duplicated_sessions: int = 0
+    """Sessions with the same turns as another of the same haystack."""
     quirks: Struct | None = None
     """Oddities that the data's benchmark counts; None if it counts none."""
+
+    @property
+    def misleading(self) -> tuple[str, ...]:
+        """Names of the counts of what can mislead that the data allow."""
+        dated = () if self.stand_in_dates else ("questions_before_last_session", "questions_with_later_evidence")
+        return (*dated, "duplicated_sessions")
 
 
 def dataset_stats(dataset: Dataset) -> DatasetStats:
@@ -70,10 +84,13 @@ def dataset_stats(dataset: Dataset) -> DatasetStats:
         DataError: a record violates the format.
     """
     stats = DatasetStats(dataset.name, str(dataset.path), dataset.sha256, dataset.content_sha256)
+    benchmark = benchmark_of(dataset)
     groups: dict[tuple[str, tuple[tuple[str, int], ...]], GroupCount] = {}
+    asked: defaultdict[str, list[tuple[Question, Gold]]] = defaultdict(list)
     for question in dataset.questions():
         gold = dataset.gold(question.question_id)
         _count_question(stats, gold)
+        asked[question.haystack_id] += [] if benchmark.stand_in_dates else [(question, gold)]
         if gold.facets:
             key = gold.question_type, tuple(gold.facets.items())
             groups.setdefault(key, GroupCount(gold.question_type, gold.facets)).questions += 1
@@ -81,12 +98,12 @@ def dataset_stats(dataset: Dataset) -> DatasetStats:
     for haystack in dataset.haystacks():
         if haystack.sessions:
             _count_haystack(stats, haystack)
+            _count_misleading(stats, haystack, asked[haystack.haystack_id])
         # Otherwise the next haystack would be read while the name still holds this one: two large ones in memory.
         del haystack
     if stats.haystacks:
         stats.mean_sessions = stats.sessions / stats.haystacks
         stats.mean_turns = stats.turns / stats.sessions
-    benchmark = benchmark_of(dataset)
     stats.copy = benchmark.copy(dataset) if benchmark.copy else None
     stats.stand_in_dates = benchmark.stand_in_dates
     stats.quirks = benchmark.quirks(dataset) if benchmark.quirks else None
@@ -101,6 +118,17 @@ def _count_question(stats: DatasetStats, gold: Gold) -> None:
     stats.integer_answers += type(gold.answer) is int
     stats.evidence_sessions += len(gold.evidence_sessions)
     stats.evidence_turns += len(gold.evidence_turns)
+
+
+def _count_misleading(stats: DatasetStats, haystack: Haystack, asked: Sequence[tuple[Question, Gold]]) -> None:
+    """Count what breaks no rule but can mislead; evidence is looked for by session."""
+    dates = {session.session_id: session.date for session in haystack.sessions}
+    for question, gold in asked:
+        later = {session_id for session_id, date in dates.items() if date > question.date}
+        stats.questions_before_last_session += bool(later)
+        stats.questions_with_later_evidence += not later.isdisjoint(gold.evidence_sessions)
+    seen = {tuple((turn.role, turn.content) for turn in session.turns) for session in haystack.sessions}
+    stats.duplicated_sessions += len(haystack.sessions) - len(seen)
 
 
 def _count_haystack(stats: DatasetStats, haystack: Haystack) -> None:

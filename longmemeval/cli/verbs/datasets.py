@@ -198,9 +198,8 @@ def _print_stats(stats: "DatasetStats") -> None:
         "evidence turns": stats.evidence_turns,
     }
     print_table(_counted(counts, "count", ""))
-    if stats.quirks is None:
-        return
-    quirks = msgspec.structs.asdict(stats.quirks)
+    quirks = {name: getattr(stats, name) for name in stats.misleading}
+    quirks |= msgspec.structs.asdict(stats.quirks) if stats.quirks else {}
     unknown: dict[str, int] = quirks.pop("unknown_keys", {})
     named = {name.replace("_", " "): count for name, count in quirks.items()}
     print_table(_counted(named | {f"unknown key {key}": unknown[key] for key in sorted(unknown)}, "quirk", "count"))

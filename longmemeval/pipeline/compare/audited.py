@@ -136,15 +136,20 @@ def audit_sentences(
     for audit in audits:
         about = f" {audit.about}" if audit.about else ""
         if audit.rows:
-            kinds = listed([f"{number:,} {kind}" for kind, number in audit.kinds.items()], len(audit.kinds), "; ")
+            kinds = [f"{kind}: {n:,}{', not counted' if kind in NOTES else ''}" for kind, n in audit.kinds.items()]
             values = {"audit": audit.audit, "n": rows[0].summary.metrics.overall.n, "d": len(audit.disputed)}
-            values |= {"kinds": f" ({kinds})" if kinds else "", "c": audit.ceiling.overall or 0.0, "about": about}
+            values |= {"kinds": "; ".join(kinds), "c": audit.ceiling.overall or 0.0, "about": about}
             yield Sentence("audit", values, {}, kind)
-        for group, ids in audit.above.items():
-            bound = audit.ceiling.by_type.get(group, audit.ceiling.overall)
-            values = {"audit": audit.audit, "c": bound, "group": group, "about": "" if audit.rows else about}
-            if audit.rows or not group:
-                yield Sentence("above-ceiling", values, {"names": ids}, "caution")
+        if above := audit.above.get("", ()):
+            values = {"audit": audit.audit, "c": audit.ceiling.overall, "about": "" if audit.rows else about}
+            yield Sentence("above-ceiling", values, {"names": above}, "caution")
+        types = {name: ids for name, ids in audit.above.items() if name and audit.rows and {*ids} - {*above}}
+        if types:
+            ids = tuple(
+                dict.fromkeys(run_id for run_ids in types.values() for run_id in run_ids if run_id not in above)
+            )
+            values = {"audit": audit.audit, "types": listed([*types], len(types))}
+            yield Sentence("above-ceiling-types", values, {"names": ids}, kind)
         for row in audit.rows:
             if row.versus and row.versus.significant != results[row.run_id].significant:
                 values = {"audit": audit.audit, "kind": row.kind, "q": row.left_out, "now": row.versus.significant}

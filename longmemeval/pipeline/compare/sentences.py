@@ -63,10 +63,11 @@ TEMPLATES: dict[str, str] = {
     "control-out-of-reach": "No memory can be significantly better than the trivial control {C} "
     "({c:percent}{m:holm_in}): it leaves only {room:units} to improve on; at least {q} are needed.",
     # What audits of the gold labels say.
-    "audit": "Audit {audit}: {d:,} of {n:questions} {d:have} a disputed gold answer{kinds}. A perfect memory graded by "
+    "audit": "Audit {audit}: {d:,} of {n:questions} {d:have} a disputed gold answer ({kinds}). A perfect memory graded by "
     "these labels can get {c:percent}.{about} This is an opinion about the labels.",
-    "above-ceiling": "{names}: above the ceiling of {c:percent}{group:group} that audit {audit} leaves. Some answers "
-    "are graded as correct although their gold answer is disputed.{about}",
+    "above-ceiling": "{names}: above the ceiling of {c:percent} by audit {audit}. Some answers are graded as correct "
+    "although their gold answer is disputed.{about}",
+    "above-ceiling-types": "{names}: above the ceiling by audit {audit} on questions of these types: {types}.",
     "audit-changes": "Without the {q:questions} of the kind “{kind}” (audit {audit}), the difference between {A} and "
     "{B} is {now:significant}.",
     "audits-agree": "Of {either:disputed} by audit {a} or {b}, {both:,} {both:are} disputed by both{kappa:kappa}.",
@@ -204,7 +205,6 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "questions": lambda number: count_of(number, "question"),
     "labels": lambda number: count_of(number, "label"),
     ",": lambda number: f"{number:,}",
-    "group": lambda group: f" on {group} questions" if group else "",
     "kappa": lambda kappa: "" if kappa is None else f" (Cohen's kappa {kappa:.2f})",
     "disputed": lambda number: count_of(number, "question disputed", "questions disputed"),
     "significant": lambda significant: "significant" if significant else "not significant",

@@ -1,6 +1,7 @@
 """Draw the charts of the report. Each takes plain figures and returns a drawing with a table of the same figures."""
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,8 @@ class Group(Struct, frozen=True):
 
     label: str
     values: tuple[Value, ...]
+    ceiling: float | None = None
+    """The score that a perfect memory gets, if an audit of the labels is right."""
 
 
 def dot_chart(name: str, title: str, groups: Sequence[Group], *, axis: str, baseline: float | None = None) -> Chart:
@@ -106,11 +109,18 @@ def dot_chart(name: str, title: str, groups: Sequence[Group], *, axis: str, base
                       color=colour, markerfacecolor=run_face(value.run.look), linestyle="none")  # fmt: skip
             if single:
                 axes.text(1.01, place, value.text, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
+        half = rows.thickness / 2
+        for last, group in zip(accumulate(len(group.values) for group in groups), groups, strict=True):
+            if group.ceiling is not None:
+                ends = rows.places[last - len(group.values)] - half, rows.places[last - 1] + half
+                axes.plot((group.ceiling, group.ceiling), ends, color=MUTED, linewidth=1.2, linestyle=":")
         percent_axis(axes, "x", [end for value in values for end in (value.value, *(value.interval or ()))])
         rows.finish(axes, groups, axis)
 
     description = "Marks: mean over all selected questions, ungraded ones count as wrong. Lines: 95% CIs."
     description += " Dashed: the baseline." if baseline is not None else ""
+    bounded = any(group.ceiling is not None for group in groups)
+    description += " Dotted: the ceiling, what a perfect memory can get with disputed labels." if bounded else ""
     return Chart(name, title, description, drawn(name, WIDE, 0.62 + rows.height, draw), _figures(groups, axis))
 
 

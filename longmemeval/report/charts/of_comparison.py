@@ -46,7 +46,8 @@ def overall_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | Non
         return None
     scores = [run.summary.metrics.overall for run in comparison.rows]
     pairs = sorted(zip(shown, scores, strict=True), key=lambda pair: -pair[1].accuracy)
-    groups = [Group(run.name, (_value(run, score),)) for run, score in pairs]
+    bound = comparison.audits[0].ceiling.overall if comparison.audits else None
+    groups = [Group(run.name, (_value(run, score),), bound) for run, score in pairs]
     return dot_chart("overall", "Overall", groups, axis=metric_of(comparison), baseline=scores[0].accuracy)
 
 
@@ -64,10 +65,12 @@ def group_chart(
 ) -> Chart | None:
     """Return a chart with the scores of all runs for each type or ability; None if there are none."""
     by_run = [groups_of(run.summary.metrics) for run in comparison.rows]
+    bounds = comparison.audits[0].ceiling.by_type if comparison.audits else {}
     groups = [
         Group(
             f"{label}, n = {next(scores[label].n for scores in by_run if label in scores):,}",
             tuple(_value(run, scores[label]) for run, scores in zip(shown, by_run, strict=True) if label in scores),
+            bounds.get(label),
         )
         for label in dict.fromkeys(label for scores in by_run for label in scores)
     ]

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import (
     UNKNOWN,
@@ -17,6 +18,7 @@ from longmemeval.core.text.figures import (
     percent,
     span,
 )
+from longmemeval.judges.audit import named_audits
 from longmemeval.pipeline.claims.catalogue import Claim, ClaimSettings, answering_cost
 from longmemeval.pipeline.claims.state import State
 from longmemeval.pipeline.claims.verdict import Attempt, ClaimFinding, ClaimVerdict, figures
@@ -49,6 +51,7 @@ def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
     yield f"Data: {claim.variant}. Judge: {claim.judge}. Reader: {claim.reader or UNKNOWN}."
     if claim.note:
         yield f"The source's figure: {claim.note}."
+    yield from ceiling_lines(claim)
     if claim.by_group:
         yield "Of which: " + ", ".join(f"{name} {in_percent(value)}" for name, value in claim.by_group.items()) + "."
     if claim.settings is not None:
@@ -63,6 +66,17 @@ def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
         yield f"Cost of the answers: {dollars}, by prompts of {per_prompt} tokens; `claims try --dry-run` counts them."
     yield f"To try it: {state.cannot}" if state.cannot else f"To try it: {state.label}."
     yield from (f"  {need.fix}." for need in state.needs)
+
+
+def ceiling_lines(claim: Claim) -> Iterator[str]:
+    """Yield a sentence for each audit of the labels by which a perfect memory cannot reach the claimed figure."""
+    for audit in named_audits(BENCHMARK_SPECS.get(claim.benchmark).audits).values():
+        of_all = claim.n in (None, audit.questions) and not claim.is_about_retrieval
+        if of_all and claim.value is not None and claim.value > audit.ceiling:
+            yield (
+                f"Above the ceiling: by audit {audit.name}, a perfect memory graded by these labels can get "
+                f"{percent(audit.ceiling)}. {audit.about}"
+            )
 
 
 def attempt_lines(done: Attempt) -> Iterator[str | Table]:
