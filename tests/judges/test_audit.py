@@ -7,13 +7,27 @@ from typing import Any
 
 import pytest
 
+from longmemeval.benchmarks.catalogue import benchmarks
+from longmemeval.benchmarks.factconsolidation.benchmark import FACTCONSOLIDATION
+from longmemeval.benchmarks.factconsolidation.loader import FactConsolidationDataset
 from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.core.files import sha256_file
 from longmemeval.errors import HarnessError
-from longmemeval.judges.audit import Audit, audited_mean, ceiling, read_audit
+from longmemeval.judges.audit import (
+    KINDS,
+    LATER_EVIDENCE,
+    WRONG_GOLD,
+    Audit,
+    audit_of,
+    audited_mean,
+    ceiling,
+    named_audits,
+    read_audit,
+    text_sha256,
+)
 from longmemeval.records import Gold
 from tests.conftest import real_file
 from tests.support import record, write_dataset
@@ -66,7 +80,9 @@ def test_published_ids_become_ours(tmp_path: Path, dataset: LocomoDataset) -> No
     )
     audit = read_audit(path, dataset, LOCOMO.audit_id)
     assert audit == Audit(
-        sha256_file(path), {"TEMPORAL_ERROR": ("conv-1/q1", "conv-1/q0"), "WRONG_CITATION": ("conv-3/q0",)}
+        sha256_file(path),
+        {"TEMPORAL_ERROR": ("conv-1/q1", "conv-1/q0"), "WRONG_CITATION": ("conv-3/q0",)},
+        "errors.json",
     )
     assert audit.score_corrupting == {"conv-1/q0", "conv-1/q1"}
     assert audit.citation_only == {"conv-3/q0"}
@@ -188,3 +204,71 @@ def test_published_entries_name_the_right_questions(tmp_path: Path) -> None:
     ]
     audit = read_audit(audit_file(tmp_path, entries), dataset, LOCOMO.audit_id)
     assert audit.by_error_type == {"TEMPORAL_ERROR": ("conv-30/q31",), "WRONG_CITATION": ("conv-26/q1",)}
+
+
+def catalogue_file(folder: Path, *disputed: dict[str, str]) -> Path:
+    path = folder / "audits.json"
+    audit = {"name": "ours", "about": "Made here.", "source": "-", "licence": "MIT", "questions": 4}
+    path.write_text(json.dumps([audit | {"disputed": disputed}]))
+    return path
+
+
+def test_a_named_audit_applies_to_the_same_text_only(tmp_path: Path) -> None:
+    data = LongMemEvalDataset(
+        write_dataset(
+            tmp_path / "data.json", record("q1"), record("q2", question="Another text?"), record("q3"), record("q4")
+        )
+    )
+    text = record()["question"]
+    catalogue = catalogue_file(
+        tmp_path,
+        {"question_id": "q1", "error_type": "CONTRADICTS_HISTORY", "question_sha256": text_sha256(f" {text}\n")},
+        {"question_id": "q2", "error_type": "CONTRADICTS_HISTORY", "question_sha256": text_sha256(text)},
+        {"question_id": "q3", "error_type": "LATER_EVIDENCE", "question_sha256": text_sha256(text)},
+        {"question_id": "gone", "error_type": "AMBIGUOUS", "question_sha256": text_sha256(text)},
+    )
+    audit = audit_of("ours", data, catalogue, None, tmp_path)
+    assert (audit.name, audit.about, audit.elsewhere) == ("ours", "Made here.", 2)
+    assert audit.by_kind == {WRONG_GOLD: {"q1"}, LATER_EVIDENCE: {"q3"}}
+    assert audit.score_corrupting == {"q1"}
+    with pytest.raises(HarnessError, match=r"Unknown audit 'our' of longmemeval.*'ours'"):
+        audit_of("our", data, catalogue, None, tmp_path)
+
+
+def test_shipped_audits_have_ids_kinds_and_hashes_and_no_text() -> None:
+    allowed, shipped = {"question_id", "error_type", "question_sha256"}, {}
+    for benchmark in benchmarks():
+        for name, audit in named_audits(benchmark.audits).items():
+            shipped[name] = (Counter(KINDS[entry.error_type] for entry in audit.disputed), round(audit.ceiling, 4))
+            assert benchmark.audits
+            for plain in json.loads(benchmark.audits.read_text()):
+                assert all(entry.keys() == allowed for entry in plain.get("disputed", ()))
+                assert all(len(entry["question_sha256"]) == 64 for entry in plain.get("disputed", ()))
+                assert plain["licence"] in ("Apache-2.0", "MIT", "facts") or "disputed" not in plain
+    assert shipped == {
+        "reme": ({WRONG_GOLD: 13, LATER_EVIDENCE: 15}, 0.974),
+        "issues": (
+            {"disputed without a reason": 4, "evidence labels wrong": 1, "reported for the first release": 2},
+            0.992,
+        ),
+        "newest-wins": ({WRONG_GOLD: 70}, 0.9125),
+        "locomo-audit": ({}, 0.9357),
+    }
+    assert "made by models" in named_audits(LONGMEMEVAL.audits)["reme"].about.lower()
+    assert "took back" in named_audits(LONGMEMEVAL.audits)["reme"].about
+
+
+def test_the_audit_of_factconsolidation_is_the_rule_of_the_benchmark() -> None:
+    dataset = FactConsolidationDataset(real_file("factconsolidation.json"))
+    audit = audit_of("newest-wins", dataset, FACTCONSOLIDATION.audits, None, Path())
+    asked = [question.question_id for question in dataset.questions()]
+    assert audit.elsewhere == 0
+    assert audit.score_corrupting == {name for name in asked if not dataset.fact_gold(name).consistent}
+
+
+def test_what_a_licence_forbids_to_ship_is_fetched_by_the_user(tmp_path: Path, dataset: LocomoDataset) -> None:
+    with pytest.raises(HarnessError, match=r"its licence is CC BY-NC 4\.0.*Save errors\.json of https://\S+ as \S+"):
+        audit_of("locomo-audit", dataset, LOCOMO.audits, LOCOMO.audit_id, tmp_path)
+    audit_file(tmp_path, [entry("locomo_0_qa1")]).rename(tmp_path / "locomo-audit.json")
+    audit = audit_of("locomo-audit", dataset, LOCOMO.audits, LOCOMO.audit_id, tmp_path)
+    assert (audit.name, audit.score_corrupting) == ("locomo-audit", {"conv-1/q1"})

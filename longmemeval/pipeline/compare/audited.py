@@ -138,7 +138,7 @@ def audit_sentences(
         if audit.rows:
             kinds = [f"{kind}: {n:,}{', not counted' if kind in NOTES else ''}" for kind, n in audit.kinds.items()]
             values = {"audit": audit.audit, "n": rows[0].summary.metrics.overall.n, "d": len(audit.disputed)}
-            values |= {"kinds": "; ".join(kinds), "c": audit.ceiling.overall or 0.0, "about": about}
+            values |= {"kinds": "; ".join(kinds) or "none", "c": audit.ceiling.overall or 0.0, "about": about}
             yield Sentence("audit", values, {}, kind)
         if above := audit.above.get("", ()):
             values = {"audit": audit.audit, "c": audit.ceiling.overall, "about": "" if audit.rows else about}

@@ -63,8 +63,8 @@ TEMPLATES: dict[str, str] = {
     "control-out-of-reach": "No memory can be significantly better than the trivial control {C} "
     "({c:percent}{m:holm_in}): it leaves only {room:units} to improve on; at least {q} are needed.",
     # What audits of the gold labels say.
-    "audit": "Audit {audit}: {d:,} of {n:questions} {d:have} a disputed gold answer ({kinds}). A perfect memory graded by "
-    "these labels can get {c:percent}.{about} This is an opinion about the labels.",
+    "audit": "Audit {audit}: {d:,} of {n:questions} {d:have} a disputed gold answer ({kinds}). A perfect memory graded "
+    "by these labels can get {c:percent}.{about} This is an opinion about the labels.",
     "above-ceiling": "{names}: above the ceiling of {c:percent} by audit {audit}. Some answers are graded as correct "
     "although their gold answer is disputed.{about}",
     "above-ceiling-types": "{names}: above the ceiling by audit {audit} on questions of these types: {types}.",
