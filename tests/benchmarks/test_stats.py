@@ -94,3 +94,18 @@ def test_real_record(real_longmemeval: Path) -> None:
     assert (stats.questions, stats.haystacks, stats.sessions, stats.turns) == (1, 1, 53, 550)
     assert (stats.evidence_sessions, stats.evidence_turns) == (1, 2)
     assert stats.quirks == LongMemEvalQuirks(sessions_not_starting_with_user=4, odd_length_sessions=4)
+
+
+def test_what_misleads_a_memory_that_honours_dates(tmp_path: Path) -> None:
+    twice = [[{"role": "user", "content": "Hi"}], [{"role": "user", "content": "Hi", "has_answer": True}]]
+    stats = stats_of(
+        tmp_path,
+        tidy("q1"),
+        # Before the last session, which is not evidence; at the minute of the evidence; before the evidence.
+        tidy("q2", question_date="2023/05/22 (Mon) 09:59"),
+        tidy("q3", question_date="2023/05/21 (Sun) 09:30"),
+        tidy("q4", question_date="2023/05/21 (Sun) 09:29", answer_session_ids=["answer_b"]),
+        tidy("q5", question_date="2023/05/23 (Tue) 09:29", haystack_sessions=twice),
+    )
+    assert (stats.questions_before_last_session, stats.questions_with_later_evidence) == (3, 1)
+    assert stats.duplicated_sessions == 1

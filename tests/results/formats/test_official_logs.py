@@ -250,3 +250,18 @@ def test_export_and_import_are_inverse(tmp_path: Path) -> None:
         evaluate("plain", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders).metrics.overall
         == graded.overall
     )
+
+
+def test_an_audit_of_an_imported_run_uses_its_own_judge(references: Dataset, tmp_path: Path) -> None:
+    folders, log = folders_in(tmp_path), tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in log_of(references, 1)))
+    import_official(log, references, run_id="theirs", folders=folders)
+    audit = tmp_path / "audit.json"
+    audit.write_text(json.dumps([{"question_id": "multi-session-7"}]))
+    done = longmemeval("evaluate", "theirs", "--audit", audit, "--json", cwd=tmp_path, OPENAI_API_KEY="")
+    document = json.loads(done.stdout)
+    (audited,) = document["audit"]
+    assert audited["judge"].startswith(f"imported-{MODEL}-")
+    assert (audited["score"]["n"], audited["score"]["undisputed_n"]) == (500, 499)
+    # Without an audit the answers are graded again, by the benchmark's own judge.
+    assert "OPENAI_API_KEY" in longmemeval("evaluate", "theirs", cwd=tmp_path, code=2, OPENAI_API_KEY="").stderr
