@@ -30,7 +30,7 @@ class ReportOptions(Options, frozen=True):
     published: bool | Literal["all"] = False
     """Show published figures too, apart from one's own: with the same judge and metric, or `all` on the benchmark."""
     audit: Annotated[tuple[str, ...], AUDIT] = ()
-    """Name or JSON file of an audit of gold labels; repeatable."""
+    """Audits of gold labels: names (docs/grading.md) or JSON files."""
     across: Annotated[bool, Flag(OUTPUT)] = False
     """One table by ability, for runs on different datasets.
 

@@ -17,7 +17,7 @@ BaselineRun = Annotated[
         "else the oldest that is not a control].",
     ),
 ]
-AUDIT = Flag(OUTPUT, "NAME|FILE", "Audit of gold labels, to score without those too; repeatable.", name="--audit")
+AUDIT = Flag(OUTPUT, "AUDIT", "Score without disputed gold labels (name or file).", name="--audit")
 MovedDataset = Annotated[
     str | None, Flag(metavar="DATA", name="--dataset -d", help="Dataset of the run, if it has moved.")
 ]

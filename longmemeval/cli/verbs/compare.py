@@ -37,7 +37,7 @@ class Details:
     """The parts of a comparison that are shown besides the verdict, the table of runs and their main notes."""
 
     tables: Annotated[bool, Flag(OUTPUT)] = False
-    """Show all tables: types, causes of errors, cost, latency."""
+    """Show all tables: types, causes, cost, latency."""
     pairs: Annotated[bool, Flag(OUTPUT)] = False
     """Show all pairwise tests, and draw the verdict from them."""
     notes: Annotated[bool, Flag(OUTPUT)] = False

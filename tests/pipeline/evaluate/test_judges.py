@@ -255,7 +255,7 @@ def test_an_audit_stands_beside_the_score(locomo: tuple[LocomoDataset, Folders, 
         )
     )
     done = longmemeval("evaluate", run_id, "--audit", audit, cwd=tmp_path)
-    assert "Audit: 1 of the gold answers are disputed" in done.stdout
+    assert "Audit errors.json: 1 of the gold answers are disputed" in done.stdout
     document = json.loads(longmemeval("evaluate", run_id, "--audit", audit, "--json", cwd=tmp_path).stdout)
     [audited] = document["audit"]
     assert (audited["disputed"], audited["citation_only"]) == (1, 1)
