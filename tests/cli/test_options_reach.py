@@ -230,6 +230,8 @@ ARRIVES_AS: dict[str, str | tuple[str, object]] = {
     "claims show: name": "identifier",
     "claims try: name": "claim",
     "evaluate: judge": "judges",
+    "evaluate: audit": "audits",
+    "compare: audit": "audits",
     "judge check: judge": "spec",
     "inspect: prepared": "preparation",
     "prepare: prepared": "name",

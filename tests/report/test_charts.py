@@ -158,6 +158,16 @@ def test_144_runs_differ_and_controls_are_grey() -> None:
         assert len(re.findall(rf"{name}: light-dark\(#\w{{6}}, #\w{{6}}\)", style)) == 1
 
 
+def test_a_ceiling_is_a_dotted_line_across_its_group() -> None:
+    values = tuple(Value(run(place), 0.5 + place / 10, "", (0.4, 0.7)) for place in range(3))
+    plain, marked = (
+        dot_chart("d", "D", [Group("one", values, ceiling), Group("two", values)], axis="accuracy")
+        for ceiling in (None, 0.9)
+    )
+    assert marked.svg.count("stroke-dasharray") == plain.svg.count("stroke-dasharray") + 1
+    assert ("ceiling" in marked.description, "ceiling" in plain.description) == (True, False)
+
+
 def test_a_scale_holds_all_values_and_is_no_longer_than_that_needs() -> None:
     near = [Group(name, (Value(run(place), 0.5, "50%", (0.43, 0.58)),)) for place, name in enumerate("ab")]
     texts = {one.text for one in ElementTree.fromstring(dot_chart("d", "D", near, axis="F1").svg).iter("text")}

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from longmemeval.api.claims import Changes, ClaimTrial
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.claims.catalogue import Claim, all_claims
 from longmemeval.pipeline.claims.state import models_of, state_of
 from longmemeval.pipeline.run.estimate import RunEstimate
-from longmemeval.report.tables.claims import claim_lines
+from longmemeval.report.tables.claims import ceiling_lines, claim_lines
 from longmemeval.settings import Folders
 from tests.conftest import real_file
 from tests.pipeline.helpers import folders_in
@@ -33,6 +34,26 @@ def test_every_claim_is_shown_line_by_line(tmp_path: Path) -> None:
         lines = [line for line in claim_lines(claim, state_of(claim, tmp_path)) if isinstance(line, str)]
         assert lines[0].startswith(f"{claim.id}: {claim.system}"), claim.id
         assert any(line.startswith("To try it: ") for line in lines), claim.id
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "value", "n", "audits"),
+    [
+        ("longmemeval", 0.99, 500, ["reme"]),
+        ("longmemeval", 0.995, None, ["reme", "issues"]),
+        ("longmemeval", 0.974, 500, []),
+        ("longmemeval", 1.0, 102, []),
+        ("locomo", 0.947, 1540, ["locomo-audit"]),
+        ("locomo", 0.9236, 1540, []),
+    ],
+)
+def test_a_claim_above_the_ceiling_of_an_audit_says_so(
+    benchmark: str, value: float, n: int | None, audits: list[str]
+) -> None:
+    claim = next(claim for claim in all_claims() if claim.benchmark == benchmark and not claim.is_about_retrieval)
+    lines = list(ceiling_lines(structs.replace(claim, value=value, n=n)))
+    assert [line.partition("by audit ")[2].partition(",")[0] for line in lines] == audits
+    assert all("93.6%" in line or "97.4%" in line or "99.2%" in line for line in lines)
 
 
 def estimated(claim: Claim, changes: Changes, folders: Folders) -> RunEstimate | HarnessError:

@@ -1,6 +1,7 @@
 """Comparisons with and without disputed labels: figures by other means, ceilings, and who is above them."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,7 +60,11 @@ def test_scores_and_differences_without_each_kind(runs: list[str], folders: Fold
     comparison = compared(runs, folders, [audit])
     (audited,) = comparison.audits
     assert audited.kinds == {WRONG_GOLD: 6, "ambiguous": 2, LATER_EVIDENCE: 4}
-    rights = {"a": lambda n: n < 30, "b": lambda n: n < 12 or n % 2 == 0, "all": lambda n: True}
+    rights: dict[str, Callable[[int], bool]] = {
+        "a": lambda n: n < 30,
+        "b": lambda n: n < 12 or n % 2 == 0,
+        "all": lambda n: True,
+    }
     left_out = {
         WRONG_GOLD: {*WRONG},
         "ambiguous": {*UNCLEAR},
