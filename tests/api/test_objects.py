@@ -119,7 +119,7 @@ def test_fixtures_in_a_folder_that_is_read_only_are_run_from(
     data: lme.Data, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lme.prepare(data, "hybrid", "bm25")
-    shutil.rmtree(folder / "prepared-data" / ".cache")
+    shutil.rmtree(folder / "prepared-data" / ".cache", ignore_errors=True)
     before, access = tree(folder / "prepared-data"), os.access
 
     def refused(path: str, mode: int) -> bool:
