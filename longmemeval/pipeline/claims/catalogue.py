@@ -200,6 +200,11 @@ class Claim(Struct, frozen=True):
     cannot: str
 
     @property
+    def told_judge(self) -> str | None:
+        """The judge; None if the text says that the source names none."""
+        return None if self.judge.startswith(("not told", "not said")) else self.judge
+
+    @property
     def is_about_retrieval(self) -> bool:
         """True for a claim about what is found: no question is answered."""
         return bool(self.settings and self.settings.measure)
