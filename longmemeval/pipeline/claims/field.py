@@ -58,7 +58,8 @@ def field(claims: Iterable[Claim]) -> tuple[FieldProduct, ...]:
             by_dataset[claim.catalogue[0] if claim.catalogue else claim.benchmark].append(claim)
     found: list[FieldProduct] = []
     for dataset, figures in sorted(by_dataset.items(), key=lambda item: -len(item[1])):
-        metric = Counter(claim.metric for claim in figures).most_common(1)[0][0]
+        valued = [claim for claim in figures if claim.value is not None] or figures
+        metric = Counter(claim.metric for claim in valued).most_common(1)[0][0]
         products: dict[str, list[Claim]] = defaultdict(list)
         for claim in figures:
             products[claim.product].append(claim)
