@@ -172,5 +172,5 @@ def _counts(found: "list[tuple[Claim, State]]") -> str:
 
 add_verb(app, "list", list_claims, example="longmemeval claims list --benchmark personamem", all_options=False)
 add_verb(app, "show", show_claim, example="longmemeval claims show longest-option", all_options=False)
-add_verb(app, "table", show_field, example="longmemeval claims table --system Mem0", all_options=False)
+add_verb(app, "table", show_field, example="longmemeval claims table --system zep", all_options=False)
 add_verb(app, "try", try_claim, example="longmemeval claims try longest-option --sample 100")
