@@ -248,6 +248,7 @@ def published_for(dataset: Dataset, judge: JudgeIdentity | None = None) -> tuple
         judge: return only figures that this judge, with its metric, could have given; None: all.
     """
     claims = [claim for claim in all_claims() if claim.benchmark == dataset.benchmark and not claim.is_about_retrieval]
+    claims = [claim for claim in claims if claim.value is not None or claim.by_group]
     if judge is not None:
         claims = [claim for claim in claims if _grades_alike(judge, claim)]
     shown = [claim for claim in claims if dataset.name in claim.catalogue] or claims

@@ -238,6 +238,7 @@ def test_every_other_verb_takes_them(place: Path, key: Path, command: Command) -
         f"judge check offline/lexical -d {FILE} --json",
         "probe -m bm25 --lives 1 --sessions 10 --json",
         "claims list --json",
+        "claims table --json",
         f"run -d {FILE} -m bm25 --model offline/extractive --run-id half --shard 1/2",
         f"run -d {FILE} -m bm25 --model offline/extractive --run-id half --shard 2/2",
         "merge 'half*' --run-id whole --json",

@@ -62,6 +62,7 @@ def test_the_whole_way_by_following_what_is_suggested(
         ("facts smp_4ea7", {"facts"}),
         ("retrieval -d sample -m bm25 --limit 2", {"retrieval", "export"}),
         ("claims list", {"claims"}),
+        ("claims table", {"claims"}),
         ("memory init mymem.py", {"memory", "probe", "retrieval", "export", "prepare", "run", "evaluate", "report"}),
         ("datasets import family.csv --output mine", {"datasets"}),
         ("import answers.jsonl -d sample --run-id taken", {"import", "evaluate", "report"}),

@@ -163,6 +163,7 @@ VERBS = {
         },
         {"name": "longest-option"},
     ),
+    "claims table": works_in("longmemeval.pipeline.claims.state:chosen_claims"),
     "claims try": Verb(_TRIED, {"name": "longest-option"}),
     "verify": works_in("longmemeval.pipeline.verify.verify:verify_all", subjects="r0"),
     "sign": works_in("longmemeval.pipeline.verify.verify:sign", run="r0", key="key.pem"),
@@ -302,6 +303,7 @@ SHOWN = {
     "facts: draw": "the form of what is printed: tests/cli/test_facts.py",
     "facts: output": "where the drawing is written: tests/cli/test_facts.py",
     "claims list: every": "which rows are printed: tests/pipeline/claims",
+    "claims table: as_markdown": "the form of what is printed: tests/pipeline/claims/test_field.py",
 }
 """What decides only about what is printed when the work is done, and what shows that."""
 

@@ -1,4 +1,4 @@
-"""`longmemeval claims`: list, show and try published figures."""
+"""`longmemeval claims`: list, show, compare and try published figures."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,6 +78,38 @@ def show_claim(name: Name, data_dir: shared.DataDir = None, as_json: shared.Json
         out.next((f"longmemeval claims try {claim.id}", "run it with the same settings"))
 
 
+def show_field(
+    benchmark: Annotated[str | None, Flag(WHAT, "NAME", "Benchmark of the figures.")] = None,
+    system: Annotated[str | None, Flag(WHAT, "TEXT", "Text in the name of the product, system or reader.")] = None,
+    as_markdown: Annotated[
+        bool, Flag(OUTPUT, help="Print Markdown, with the ids of claims.", name="--markdown")
+    ] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Compare figures of makers with those that others measured.
+
+    Each with its interval, reader, judge, context tokens and warnings.
+    """
+    from longmemeval.pipeline.claims.catalogue import all_claims
+    from longmemeval.pipeline.claims.field import field, field_summary
+    from longmemeval.pipeline.claims.state import chosen_claims
+    from longmemeval.report.tables.claims import FIELD_NOTES, field_document, field_markdown, field_tables
+
+    if as_json and as_markdown:
+        raise typer.BadParameter("--markdown takes no --json")
+    chosen = {claim.id for claim in chosen_claims(benchmark, system or "")}
+    products = [one for one in field(all_claims()) if any(figure.claim.id in chosen for figure in one.figures)]
+    if as_json:
+        print_json([field_document(product) for product in products])
+    elif as_markdown:
+        out.print(field_markdown(products))
+    else:
+        print_answer([field_summary(products), *field_tables(products), *FIELD_NOTES])
+        if products:
+            shown = products[0].figures[0].claim.id
+            out.next((f"longmemeval claims show {shown}", "what it says and what trying it takes"))
+
+
 def try_claim(
     name: Name,
     places: shared.Places,
@@ -140,4 +172,5 @@ def _counts(found: "list[tuple[Claim, State]]") -> str:
 
 add_verb(app, "list", list_claims, example="longmemeval claims list --benchmark personamem", all_options=False)
 add_verb(app, "show", show_claim, example="longmemeval claims show longest-option", all_options=False)
+add_verb(app, "table", show_field, example="longmemeval claims table --system zep", all_options=False)
 add_verb(app, "try", try_claim, example="longmemeval claims try longest-option --sample 100")

@@ -51,6 +51,8 @@ class Source(_Section):
     hand: Hand
     through: str = ""
     """The text that a third-hand figure was read in."""
+    date: Annotated[str, StringConstraints(pattern=r"^(\d{4}(-\d\d){0,2})?$")] = ""
+    """When it was published or last changed, such as `2026-07`; empty if unknown."""
 
     @property
     def cited(self) -> str:
@@ -114,6 +116,16 @@ class _Shared(_Section):
     """The judge of this harness that grades in the same way; None if there is none."""
     reader: str | None = None
     """The answering model; None if not given, or if there is none."""
+    product: str | None = None
+    """The product that was measured, by one name in all files; None: none, or no product."""
+    by: Literal["maker", "others"] | None = None
+    """Who measured the product."""
+    context_tokens: Annotated[int, Ge(1)] | None = None
+    """Mean tokens that the answering model was shown for a question; None if not given."""
+    group_n: dict[Text, Annotated[int, Ge(1)]] | None = None
+    """Number of the dataset's questions in each group."""
+    cautions: list[Text] = []
+    """What is known to speak against the figure, a few words each; those of a row are added to the file's."""
     settings: dict[str, Any] = {}
     """Fields of `ClaimSettings`; those of a row are added to the file's."""
     assumed: dict[Text, Text] = {}
@@ -134,6 +146,8 @@ class Row(_Shared):
     by_group: dict[Text, Fraction] = {}
     """Figures by category or context size, under their true names."""
     note: str = ""
+    source: dict[str, Any] = {}
+    """Fields of `Source` that differ from the file's."""
 
 
 class ClaimFile(_Shared):
@@ -167,6 +181,16 @@ class Claim(Struct, frozen=True):
     graded_by: str
     """The judge of this harness that grades in the same way; empty if there is none."""
     reader: str
+    product: str
+    """The product that was measured, by one name in all files; empty: none, or no product."""
+    by: Literal["maker", "others", ""]
+    """Who measured the product; empty if not given."""
+    context_tokens: int | None
+    """Mean tokens that the answering model was shown for a question; None if not given."""
+    group_n: dict[str, int]
+    """Number of the dataset's questions in each group; empty if not given."""
+    cautions: tuple[str, ...]
+    """What is known to speak against the figure, a few words each."""
     note: str
     source: Source
     settings: ClaimSettings | None
@@ -174,6 +198,11 @@ class Claim(Struct, frozen=True):
     assumed: dict[str, str]
     deviations: tuple[str, ...]
     cannot: str
+
+    @property
+    def told_judge(self) -> str | None:
+        """The judge; None if the text says that the source names none."""
+        return None if self.judge.startswith(("not told", "not said")) else self.judge
 
     @property
     def is_about_retrieval(self) -> bool:
@@ -241,7 +270,9 @@ def claims_of(path: Path) -> tuple[Claim, ...]:
         raise DataError(f"Claims cannot be read: {error}", where=error.place(path)) from error
     except ValidationError as error:
         raise _invalid(error, ClaimFile, str(path)) from error
-    if content.benchmark not in BENCHMARK_SPECS:
+    # Figures that cannot be tried may be on a benchmark that is not here.
+    tried = not content.cannot or any(row.cannot == "" for row in content.rows)
+    if tried and content.benchmark not in BENCHMARK_SPECS:
         fix = nearest(content.benchmark, BENCHMARK_SPECS.names())
         raise DataError(f"Unknown benchmark '{content.benchmark}' of the claims", where=str(path), fix=fix)
     ids = Counter(row.id for row in content.rows)
@@ -252,12 +283,18 @@ def claims_of(path: Path) -> tuple[Claim, ...]:
 
 def _claim(path: Path, content: ClaimFile, row: Row) -> Claim:
     where = f"{path}: row {row.id}"
-    added = {"settings", "assumed", "deviations"}
+    added = {"settings", "assumed", "deviations", "cautions"}
     both = content.model_dump(exclude_none=True, exclude=added) | row.model_dump(exclude_none=True, exclude=added)
     if missing := [name for name in ("variant", "metric", "judge") if not both.get(name)]:
         raise DataError(f"The claim has no {missing[0]}", where=where, fix="Give it in the row or for the whole file")
-    if row.value is None and not row.by_group:
+    if row.value is None and not row.by_group and not both.get("context_tokens"):
         raise DataError("The claim has no value and no parts", where=where)
+    if both.get("product") and not both.get("by"):
+        raise DataError("The claim has a product and no `by`", where=where, fix="Say `by: maker` or `by: others`")
+    try:
+        source = Source.model_validate(content.source.model_dump() | row.source)
+    except ValidationError as error:
+        raise _invalid(error, Source, f"{where}: source") from error
     cannot = both.get("cannot", "")
     return Claim(
         id=f"{path.stem}/{row.id}",
@@ -272,8 +309,13 @@ def _claim(path: Path, content: ClaimFile, row: Row) -> Claim:
         judge=both["judge"],
         graded_by=both.get("graded_by", ""),
         reader=both.get("reader", ""),
+        product=both.get("product", ""),
+        by=both.get("by", "") if both.get("product") else "",
+        context_tokens=both.get("context_tokens"),
+        group_n=both.get("group_n", {}),
+        cautions=(*content.cautions, *row.cautions),
         note=row.note,
-        source=content.source,
+        source=source,
         settings=None if cannot else _settings({**content.settings, **row.settings}, where),
         assumed={**content.assumed, **row.assumed},
         deviations=(*content.deviations, *row.deviations),
@@ -316,9 +358,10 @@ def answering_cost(claim: Claim, questions: int | None = None) -> Stage | None:
         None: no paid model answers, or the number of questions or tokens is unknown.
     """
     settings, n = claim.settings, questions or claim.n
-    if settings is None or not settings.model or is_offline(settings.model) or not n or not settings.prompt_tokens:
+    tokens = claim.context_tokens or (settings.prompt_tokens if settings else None)
+    if settings is None or not settings.model or is_offline(settings.model) or not n or not tokens:
         return None
     longest = longest_answer(ReadingOptions(**settings.reading))
-    work = estimate_calls(settings.model, [[Call(settings.prompt_tokens, longest)]], n, "the source's tokens")
+    work = estimate_calls(settings.model, [[Call(tokens, longest)]], n, "the source's tokens")
     expected = longest * REPLY_SHARE
     return stage("answers", work, Replies(expected, call_seconds(expected), "assumed"), ONE_BY_ONE)

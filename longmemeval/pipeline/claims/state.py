@@ -57,12 +57,20 @@ def claims_on(benchmark: str | None, system: str, data_dir: Path) -> list[tuple[
     Raises:
         HarnessError: there is no such benchmark; names the nearest.
     """
-    if benchmark is not None:
+    return [(claim, state_of(claim, data_dir)) for claim in chosen_claims(benchmark, system)]
+
+
+def chosen_claims(benchmark: str | None, system: str) -> list[Claim]:
+    """Return the claims on a benchmark and a system, as for `claims_on`."""
+    claims = all_claims()
+    # Claims may be on a benchmark that is not here.
+    if benchmark is not None and benchmark not in {claim.benchmark for claim in claims}:
         BENCHMARK_SPECS.get(benchmark)
     return [
-        (claim, state_of(claim, data_dir))
-        for claim in all_claims()
-        if benchmark in (None, claim.benchmark) and system.lower() in f"{claim.system} {claim.reader}".lower()
+        claim
+        for claim in claims
+        if benchmark in (None, claim.benchmark)
+        and system.lower() in f"{claim.product} {claim.system} {claim.reader}".lower()
     ]
 
 

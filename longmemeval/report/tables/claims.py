@@ -6,8 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
-from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.tables.table import Column, Table, escape_markdown, markdown, tabulate
 from longmemeval.core.text.figures import (
     UNKNOWN,
     bounds,
@@ -18,8 +17,8 @@ from longmemeval.core.text.figures import (
     percent,
     span,
 )
-from longmemeval.judges.audit import named_audits
 from longmemeval.pipeline.claims.catalogue import Claim, ClaimSettings, answering_cost
+from longmemeval.pipeline.claims.field import FieldFigure, FieldProduct, field_summary, lower_ceilings
 from longmemeval.pipeline.claims.state import State
 from longmemeval.pipeline.claims.verdict import Attempt, ClaimFinding, ClaimVerdict, figures
 
@@ -36,7 +35,7 @@ def claims_table(rows: Sequence[_ClaimsRow]) -> Table:
         Column("claimed", lambda row: None if row[0].value is None else in_percent(row[0].value)),
         Column("n", lambda row: row[0].n),
         Column("metric", lambda row: row[0].metric, "prose", 4),
-        Column("judge", lambda row: row[0].judge, "prose", 6),
+        Column("judge", lambda row: row[0].told_judge, "prose", 6),
         Column("source", lambda row: row[0].source.title, "prose", 5),
         Column("read", lambda row: f"{row[0].source.hand}-hand", "text", 2),
         Column("to try it", lambda row: row[1].label, "text"),
@@ -44,11 +43,80 @@ def claims_table(rows: Sequence[_ClaimsRow]) -> Table:
     return tabulate("", columns, rows)
 
 
+FIELD_NOTES = (
+    f"{UNKNOWN}: the source does not say. Intervals: 95%, from the number of questions (Wilson).",
+    "Figures compare only with the same reader, judge and questions. We measured none of them.",
+)
+
+
+def field_tables(products: Sequence[FieldProduct], *, ids: bool = False) -> Iterator[Table]:
+    """Yield a table for each dataset: the figures of each product, its maker's and those of others.
+
+    Args:
+        ids: show the ids of the claims too.
+    """
+    for dataset in dict.fromkeys(product.dataset for product in products):
+        here = [product for product in products if product.dataset == dataset]
+        rows = [(product, figure) for product in here for figure in product.figures]
+        begins = [place for place, (product, _) in enumerate(rows) if place and product is not rows[place - 1][0]]
+        columns: list[Column[tuple[FieldProduct, FieldFigure]]] = [
+            Column("system", lambda row: row[1].claim.system, "prose"),
+            Column("measured by", lambda row: _measurer(row[1].claim), "prose"),
+            Column("figure, %", lambda row: _with_interval(row[1]), "text"),
+            Column("n", lambda row: row[1].claim.n, drop=2),
+            Column("context\ntokens", lambda row: row[1].claim.context_tokens, drop=1),
+            Column("reader", lambda row: row[1].claim.reader or None, "prose", 3),
+            Column("judge", lambda row: row[1].claim.told_judge, "prose", 4),
+            Column("date", lambda row: row[1].claim.source.date or None, "text", 5),
+            Column("warnings", lambda row: "; ".join(row[1].warnings), "prose"),
+        ]
+        if ids:
+            columns.append(Column("claim", lambda row: row[1].claim.id, "text"))
+        yield tabulate(f"{dataset}, {here[0].metric}", columns, rows, breaks=begins)
+
+
+def field_markdown(products: Sequence[FieldProduct]) -> str:
+    """Return the summary, the tables and the notes in Markdown."""
+    parts = [escape_markdown(field_summary(products))]
+    for table in field_tables(products, ids=True):
+        parts += [f"## {escape_markdown(table.title)}", markdown(table.with_title(""))]
+    return "\n\n".join([*parts, *map(escape_markdown, FIELD_NOTES)]) + "\n"
+
+
+def field_document(product: FieldProduct) -> dict[str, Any]:
+    """Return the figures of a product as `--json` prints them; what a source does not say is null."""
+    names = ("id", "by", "system", "value", "metric", "n", "context_tokens", "by_group", "note")
+    figures = [
+        {name: getattr(figure.claim, name) for name in names}
+        | {
+            "reader": figure.claim.reader or None,
+            "judge": figure.claim.told_judge,
+            "interval": figure.interval,
+            "warnings": figure.warnings,
+            "source": figure.claim.source.model_dump(),
+        }
+        for figure in product.figures
+    ]
+    return {"dataset": product.dataset, "product": product.product, "gap": product.gap, "figures": figures}
+
+
+def _measurer(claim: Claim) -> str:
+    return "maker" if claim.by == "maker" else claim.source.title
+
+
+def _with_interval(figure: FieldFigure) -> str:
+    return in_percent(figure.claim.value) + (f" {bounds(figure.interval)}" if figure.interval else "")
+
+
 def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
     """Yield a claim line by line, the figure first."""
     yield claimed(claim)
-    yield f"Source: {claim.source.cited}{f', {claim.source.url}' if claim.source.url else ''}."
-    yield f"Data: {claim.variant}. Judge: {claim.judge}. Reader: {claim.reader or UNKNOWN}."
+    yield f"Source: {', '.join(filter(None, (claim.source.cited, claim.source.date, claim.source.url)))}."
+    yield f"Data: {claim.variant}. Judge: {claim.told_judge or UNKNOWN}. Reader: {claim.reader or UNKNOWN}."
+    if claim.context_tokens:
+        yield f"The answering model was shown {count(claim.context_tokens)} tokens for a question."
+    if claim.cautions:
+        yield f"Warnings: {'; '.join(claim.cautions)}."
     if claim.note:
         yield f"The source's figure: {claim.note}."
     yield from ceiling_lines(claim)
@@ -70,13 +138,11 @@ def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
 
 def ceiling_lines(claim: Claim) -> Iterator[str]:
     """Yield a sentence for each audit of the labels by which a perfect memory cannot reach the claimed figure."""
-    for audit in named_audits(BENCHMARK_SPECS.get(claim.benchmark).audits).values():
-        of_all = claim.n in (None, audit.questions) and not claim.is_about_retrieval
-        if of_all and claim.value is not None and claim.value > audit.ceiling:
-            yield (
-                f"Above the ceiling: by audit {audit.name}, a perfect memory graded by these labels can get "
-                f"{percent(audit.ceiling)}. {audit.about}"
-            )
+    for audit in lower_ceilings(claim):
+        yield (
+            f"Above the ceiling: by audit {audit.name}, a perfect memory graded by these labels can get "
+            f"{percent(audit.ceiling)}. {audit.about}"
+        )
 
 
 def attempt_lines(done: Attempt) -> Iterator[str | Table]:
@@ -110,7 +176,8 @@ def _groups(groups: Mapping[str, ClaimVerdict]) -> Table:
 
 def claimed(claim: Claim) -> str:
     """Return the claimed figure in a sentence."""
-    figure = f"{percent(claim.value)} {claim.metric}" if claim.value is not None else f"{claim.metric} of parts"
+    figure = f"{claim.metric} of parts" if claim.by_group else "size of the context"
+    figure = figure if claim.value is None else f"{percent(claim.value)} {claim.metric}"
     on = f"on {count_of(claim.n, 'question')}" if claim.n else "on a number of questions that is not given"
     return f"{claim.id}: {claim.system}{f', read by {claim.reader}' if claim.reader else ''}: {figure} {on}."
 

@@ -1,5 +1,6 @@
 """Render a comparison's tables: of runs, types, pairs, losses, costs, repeats. What they hold is decided elsewhere."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import fmean
@@ -319,8 +320,24 @@ def against_line(result: AgainstBaseline) -> str:
     )
 
 
+_MOST_PUBLISHED = 60
+"""The number of published figures up to which all are shown; above it, `_OF_A_FILE` of each file of claims."""
+_OF_A_FILE = 4
+
+
 def published_table(figures: Sequence[Claim]) -> Table:
-    """Return the figures that others have published; a cell that repeats the row above is left empty."""
+    """Return the figures that others have published; a cell that repeats the row above is left empty.
+
+    Of many, the first of each file of claims are shown, and the title says how to list the others.
+    """
+    title, number = "Published scores (comparable only with the same judge and data)", len(figures)
+    if number > _MOST_PUBLISHED:
+        seen = Counter[str]()
+        every, figures = figures, []
+        for figure in every:
+            seen[file := figure.id.partition("/")[0]] += 1
+            figures += [figure] if seen[file] <= _OF_A_FILE else []
+        title += f"; {number - len(figures)} more: longmemeval claims list --all --benchmark {every[0].benchmark}"
     repeated = [
         before is not None and _origin(before) == _origin(figure)
         for before, figure in zip((None, *figures), figures, strict=False)
@@ -337,10 +354,9 @@ def published_table(figures: Sequence[Claim]) -> Table:
         Column("figure", lambda row: _published_value(row[0]), "prose"),
         column("n", lambda figure: figure.n, "figure", drop=1),
         column("data", lambda figure: figure.variant),
-        column("judge", lambda figure: figure.judge, drop=2),
+        column("judge", lambda figure: figure.told_judge, drop=2),
         column("source", lambda figure: figure.source.cited),
     ]
-    title = "Published scores (comparable only with the same judge and data)"
     return tabulate(title, columns, zip(figures, repeated, strict=True))
 
 

@@ -10,7 +10,7 @@ from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS, catalogue
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.memory.configuration import MEMORIES, configuration_of
 from longmemeval.pipeline.claims.catalogue import CLAIM_FOLDERS, Claim, all_claims, claim_named, claims_in, claims_of
-from longmemeval.pipeline.claims.state import state_of
+from longmemeval.pipeline.claims.state import chosen_claims, state_of
 from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.reading.options import ReadingOptions
 
@@ -85,6 +85,10 @@ def write(folder: Path, name: str = "mine.yaml", **changes: object) -> Path:
         ({"settings": {"dataset": "d", "memory": "m", "modell": "x"}}, r"settings.*modell.*Did you mean 'model'"),
         ({"settings": {"dataset": "d", "memory": "m", "prompt_tokens": "many"}}, "prompt_tokens"),
         ({"source": {"title": "p", "hand": "second"}}, "'first' or 'third'"),
+        ({"source": {"title": "p", "hand": "first", "date": "May 2026"}}, "date"),
+        ({"rows": [ROW | {"source": {"urls": "x"}}]}, "row one: source.*urls.*Did you mean 'url'"),
+        ({"rows": [ROW | {"product": "P"}]}, "a product and no `by`.*row one"),
+        ({"benchmark": "other", "cannot": "not here", "rows": [ROW | {"cannot": ""}]}, "Unknown benchmark 'other'"),
     ],
 )
 def test_a_faulty_file_is_refused(tmp_path: Path, changes: dict[str, object], said: str) -> None:
@@ -108,6 +112,23 @@ def test_a_row_adds_to_the_file_and_overrules_it(tmp_path: Path) -> None:
     assert claim.assumed == {"a": "1", "b": "2"}
     (other,) = claims_of(write(tmp_path, "other.yaml", cannot="no reason"))
     assert (other.settings, other.cannot) == (None, "no reason")
+
+
+def test_figures_that_cannot_be_tried_may_be_on_a_benchmark_that_is_not_here(tmp_path: Path) -> None:
+    (claim,) = claims_of(write(tmp_path, benchmark="elsewhere", cannot="It is not here."))
+    assert (claim.benchmark, claim.cannot) == ("elsewhere", "It is not here.")
+    assert {claim.benchmark for claim in chosen_claims("halumem", "")} == {"halumem"}
+    with pytest.raises(HarnessError, match="halumen"):
+        chosen_claims("halumen", "")
+
+
+def test_a_row_may_have_a_source_of_its_own(tmp_path: Path) -> None:
+    source = {"title": "their page", "hand": "third", "date": "2026-06", "through": "an excerpt"}
+    rows = [ROW | {"source": source, "product": "P", "by": "maker", "context_tokens": 900}, ROW | {"id": "two"}]
+    one, two = claims_of(write(tmp_path, rows=rows))
+    assert (one.source.cited, one.source.date) == ("their page (third-hand: an excerpt)", "2026-06")
+    assert (one.product, one.by, one.context_tokens) == ("P", "maker", 900)
+    assert (two.source.cited, two.product, two.by, two.context_tokens) == ("p", "", "", None)
 
 
 def test_other_packages_bring_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
