@@ -133,7 +133,7 @@ def test_fixtures_in_a_folder_that_is_read_only_are_run_from(
     with pytest.raises(HarnessError, match="is read-only, and 4 of 4 haystacks are not prepared"):
         lme.prepare(data, "engram-lean")
     assert tree(folder / "prepared-data") == before
-    assert (folder / "results" / ".cache").is_dir()
+    assert not (folder / "prepared-data" / ".cache").exists()
 
 
 def test_rows_of_a_data_frame_are_records() -> None:
