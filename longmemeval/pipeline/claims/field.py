@@ -6,7 +6,9 @@ from statistics import median
 
 from msgspec import Struct
 
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.core.text.figures import percent, points
+from longmemeval.judges.audit import NamedAudit, named_audits
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.statistics.intervals import wilson_interval
 
@@ -71,6 +73,15 @@ def field(claims: Iterable[Claim]) -> tuple[FieldProduct, ...]:
     return tuple(found)
 
 
+def lower_ceilings(claim: Claim) -> list[NamedAudit]:
+    """Return the audits of the labels by which a perfect memory cannot reach the claimed figure."""
+    # Measures of retrieval, `recall@5`, grade no answer.
+    if claim.value is None or "@" in claim.metric or claim.benchmark not in BENCHMARK_SPECS:
+        return []
+    audits = named_audits(BENCHMARK_SPECS.get(claim.benchmark).audits).values()
+    return [audit for audit in audits if claim.n in (None, audit.questions) and claim.value > audit.ceiling]
+
+
 def field_summary(products: Sequence[FieldProduct]) -> str:
     """Return in a sentence how far the makers' figures are from those of others."""
     gaps = [product.gap for product in products if product.gap is not None]
@@ -117,6 +128,9 @@ def _warnings(claim: Claim, metric: str, judges: set[str]) -> Iterator[str]:
     if claim.by == "others" and judges and not any(_may_be_same(claim.judge, judge) for judge in judges):
         yield "other judge"
     yield from claim.cautions
+    if audits := lower_ceilings(claim):
+        lowest = min(audits, key=lambda audit: audit.ceiling)
+        yield f"above the ceiling of {percent(lowest.ceiling)} by audit {lowest.name}"
     if claim.value is not None and claim.group_n and claim.group_n.keys() == claim.by_group.keys():
         whole = sum(claim.by_group[name] * n for name, n in claim.group_n.items()) / sum(claim.group_n.values())
         if abs(whole - claim.value) > _UNLIKE:

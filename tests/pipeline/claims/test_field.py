@@ -84,6 +84,23 @@ def test_a_product_shows_the_makers_figure_then_those_of_others() -> None:
     assert ([figure.claim.by for figure in memos.figures], memos.gap) == (["maker"], None)
 
 
+def test_a_figure_above_a_ceiling_says_so_and_recall_has_none() -> None:
+    above = {
+        (figure.claim.id, warning)
+        for one in SHIPPED
+        for figure in one.figures
+        for warning in figure.warnings
+        if "ceiling" in warning
+    }
+    locomo = "above the ceiling of 93.6% by audit locomo-audit"
+    assert above == {
+        ("makers-2026-longmemeval/supermemory-agents", "above the ceiling of 97.4% by audit reme"),
+        ("omnimemeval-quoted-locomo/zep", locomo),
+        ("omnimemeval-quoted-locomo/memorylake", locomo),
+    }
+    assert product("MemPalace", "longmemeval_s").figures[0].claim.value == 1.0
+
+
 def test_what_is_not_told_is_a_dash() -> None:
     """The page of the makers names no reader, judge or number; a context without a score has no figure."""
     tables = {table.title: table for table in field_tables(SHIPPED)}
