@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
+from longmemeval.memory.configuration import MEMORIES, reranker_of, resolve_configuration
 from longmemeval.records import Usage
 
+PRESETS_HERE = [name for name in MEMORIES.built_in if not reranker_of(resolve_configuration(name))]
+"""The built-in presets that need no model which may not be on this machine."""
 _MINILM = Path(__file__).resolve().parents[1] / "models" / "minilm"
 
 

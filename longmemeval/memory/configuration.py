@@ -25,6 +25,7 @@ from longmemeval.memory.products.adapter import Adapter
 from longmemeval.memory.products.known import adapter_of, shipped_adapters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.plugins import MEMORY, Registry
+from longmemeval.ranking.parameters import RankingParameters
 from longmemeval.ranking.questions import AnalysisMethod
 from longmemeval.storage.opaque import is_foreign
 from longmemeval.storage.parts import Part
@@ -299,6 +300,12 @@ def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
 def analysis_of(configuration: MemoryConfiguration) -> AnalysisMethod:
     """Return the method by which this configuration analyses a question."""
     return _validate(configuration.preset, configuration.parameters).analysis
+
+
+def reranker_of(configuration: MemoryConfiguration) -> str:
+    """Return the spec of the reranker of this configuration's ranking; empty if there is none."""
+    parameters = _validate(configuration.preset, configuration.parameters)
+    return (parameters.reranker or "") if isinstance(parameters, RankingParameters) else ""
 
 
 def build_memory(configuration: MemoryConfiguration, tools: MemoryTools) -> MemorySystem:

@@ -14,12 +14,12 @@ from longmemeval.core.text.quantities import weekday_of
 from longmemeval.errors import HarnessError
 from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbours
 from longmemeval.memory.parameters import RetrievalParameters
+from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.ranking.dense import MESSAGE_GRAPH
 from longmemeval.ranking.fusion import session_votes
 from longmemeval.ranking.history import RankedUnit, Scores
 from longmemeval.ranking.questions import QuestionAnalysis, analyse_by_rules
-from longmemeval.ranking.rerank import load_reranker
 from longmemeval.ranking.retriever import Method, Retriever, text_to_embed
 from longmemeval.records import ItemKind, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
@@ -91,25 +91,18 @@ class RankedSearch:
 
     Args:
         method: lexical, dense or both.
-        embed_query: returns the vector of a text; called for all methods but `bm25`.
-        analyse: returns a chat model's analysis of a question; None if no model was called.
+        tools: from the run.
 
     Raises:
-        HarnessError: there is no such reranker, or the parameters need a chat model's analyses and there are none.
+        HarnessError: the reranker cannot be used, or the parameters need a chat model's analyses and there are none.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        parameters: RetrievalParameters,
-        embed_query: Callable[[str], Vector],
-        analyse: Analyse | None = None,
-    ) -> None:
+    def __init__(self, method: Method, parameters: RetrievalParameters, tools: MemoryTools) -> None:
         self._method = method
         self._parameters = parameters
-        self._embed_query = embed_query
-        self._reranker = load_reranker(parameters.reranker) if parameters.reranker else None
-        self._analyse = _analyst(parameters, analyse)
+        self._embed_query = tools.embed_query
+        self._reranker = tools.reranker(parameters.reranker) if parameters.reranker else None
+        self._analyse = _analyst(parameters, tools.analyse)
 
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """Return the best units, equal scores in the history's order."""

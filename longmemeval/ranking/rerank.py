@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longmemeval.core.installation import install_command
-from longmemeval.embedding.local import folder_digest
+from longmemeval.embedding.local import folder_digest, named_model
 from longmemeval.errors import HarnessError, nearest, needed
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KIND = "fastembed"
 _EXAMPLE = "fastembed:Xenova/ms-marco-MiniLM-L-6-v2"
 _FOLDER_MODEL = "longmemeval-reranker-"
+_BY_FOLDER = "Name a folder with the model: --set reranker=fastembed:FOLDER"
 
 
 class Reranker(Protocol):
@@ -44,22 +45,26 @@ class Reranker(Protocol):
         ...
 
 
-def load_reranker(spec: str) -> Reranker:
-    """Return the reranker that `spec` names. Its model is loaded when the first text is scored.
+def load_reranker(spec: str, downloads: bool = True) -> Reranker:
+    """Return the reranker that `spec` names, ready to score texts.
 
     Args:
         spec: `fastembed:NAME` (a cross-encoder that fastembed knows and downloads) or `fastembed:DIR` (a folder that
             holds `FOLDER_FILES`).
+        downloads: False if a model that is not on this machine must not be downloaded.
 
     Raises:
-        HarnessError: the spec is unknown, fastembed is not installed, or the folder lacks files.
+        HarnessError: the spec is unknown, fastembed is not installed, the folder lacks files, or the model cannot be
+            loaded or downloaded.
     """
     kind, _, argument = spec.partition(":")
     if kind != KIND:
         raise HarnessError(f"Unknown reranker '{kind}'", where=spec, fix=nearest(kind, [KIND]))
     if not argument:
         raise HarnessError(f"The reranker '{kind}' needs a model", where=spec, fix=f"Write it like {_EXAMPLE}")
-    return LocalReranker(argument)
+    reranker = LocalReranker(argument, downloads)
+    _ = reranker.model
+    return reranker
 
 
 def rerank(order: Sequence[int], texts: Sequence[str], query: str, reranker: Reranker, depth: int) -> list[int]:
@@ -87,12 +92,14 @@ class LocalReranker:
 
     Args:
         argument: the part of the spec after `fastembed:`: a folder that holds `FOLDER_FILES`, or a model's name.
+        downloads: False if a model that is not on this machine must not be downloaded.
 
     Raises:
         HarnessError: fastembed is not installed, the folder lacks files, or the name is not known.
     """
 
-    def __init__(self, argument: str) -> None:
+    def __init__(self, argument: str, downloads: bool = True) -> None:
+        self._downloads = downloads
         names = _supported_models()
         folder = Path(argument).expanduser()
         self.spec = f"{KIND}:{argument}"
@@ -130,26 +137,27 @@ class LocalReranker:
     def model(self) -> "TextCrossEncoder":
         """The fastembed model, loaded on first use."""
         try:
-            model = _loaded(self._model_name, self._folder)
+            model = _loaded(self._model_name, self._folder, self._downloads)
             list(model.rerank("A question?", ["A text."]))
-        except Exception as error:  # The underlying libraries raise many kinds: file, network, protobuf, graph.
-            by_name = "fastembed downloads a named model once: check the network connection, or name a folder"
+        except HarnessError:
+            raise
+        except Exception as error:  # The underlying libraries raise many kinds: file, protobuf, graph.
             raise HarnessError(
                 f"The reranker cannot be used: {' '.join(str(error).split())[:300]}",
                 where=self.spec,
-                fix="model.onnx must be a cross-encoder with one score per text" if self._folder else by_name,
+                fix="model.onnx must be a cross-encoder with one score per text" if self._folder else _BY_FOLDER,
             ) from error
         return model
 
 
 @lru_cache(maxsize=1)
-def _loaded(model_name: str, folder: Path | None) -> "TextCrossEncoder":
+def _loaded(model_name: str, folder: Path | None, downloads: bool) -> "TextCrossEncoder":
     """Return a fastembed model, loaded once in a process; one in a folder has the folder's digest in its name."""
     from fastembed.common.model_description import ModelSource
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
     if folder is None:
-        return TextCrossEncoder(model_name)
+        return named_model(TextCrossEncoder, model_name, _BY_FOLDER, downloads)
     if model_name not in {model["model"] for model in TextCrossEncoder.list_supported_models()}:
         TextCrossEncoder.add_custom_model(
             model=model_name, sources=ModelSource(url="never-downloaded"), model_file="model.onnx"

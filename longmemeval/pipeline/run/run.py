@@ -1,6 +1,7 @@
 """Answer the selected questions from prepared fixtures under one memory configuration, for `run`."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from msgspec import structs
@@ -14,7 +15,7 @@ from longmemeval.llm.protocol import LimitedChatModel
 from longmemeval.llm.registry import ModelAccess, load_chat_model
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.built_in.presets import gold_for
-from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory
+from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, reranker_of
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
@@ -23,6 +24,7 @@ from longmemeval.pipeline.run.answering import Answering, RunReport
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan, ask_server
 from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.run.sample_size import planning_note
+from longmemeval.ranking.rerank import load_reranker
 from longmemeval.reading.reader import Reader
 from longmemeval.reading.templates import is_shipped
 from longmemeval.records import Answer
@@ -156,6 +158,9 @@ class _Ready:
             questions, self._embedder, options.embedder, of_preparation, folders, account=account
         )
         self._hashes = self.fixtures.hashes(questions)
+        self._load_reranker = cache(load_reranker)
+        spec = reranker_of(plan.configuration)
+        self._reranker = self._load_reranker(spec).fingerprint if spec else ""
         # Last, since loading a model may take minutes.
         self._server = {} if self.batches else ask_server(self._model, plan, folder)
         if self._server:
@@ -175,6 +180,7 @@ class _Ready:
             settings=structs.replace(
                 plan.settings,
                 embedder=self._embedder,
+                reranker=self._reranker,
                 token_counter=self.counter.name,
                 save_prompts=plan.options.save_prompts,
                 batch=bool(plan.options.batch),
@@ -207,6 +213,7 @@ class _Ready:
             gold=gold_for(self._plan.configuration, self._plan.dataset),
             count_tokens=self.counter.count,
             analyse=self.analyses,
+            reranker=self._load_reranker,
             models=self._model_access,
         )
         return build_memory(self._plan.configuration, tools)
