@@ -168,6 +168,9 @@ class ModelServer:
         """Sent with every reply."""
         self.faults: deque[Fault] = deque()
         self.embedding_faults: deque[Fault] = deque()
+        self.rerank_faults: deque[Fault] = deque()
+        self.relevance: Callable[[str, str], float] = shared_words
+        """The score that the reranker gives a query and a text."""
         self.plan: Callable[[], Fault | None] = lambda: None
         self.limits: Callable[[dict[str, Any]], Refusal | dict[str, str]] | None = None
         """From the body of a chat request to a refusal, or to headers for its reply."""
@@ -180,6 +183,7 @@ class ModelServer:
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/openai/deployments/{name}/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/embeddings", self._embeddings, methods=["POST"]),
+                Route("/v1/rerank", self._rerank, methods=["POST"]),
                 Route("/v1/models", self._models, methods=["GET"]),
                 *self.more_routes(),
             ]
@@ -279,6 +283,19 @@ class ModelServer:
         usage = _usage(sum(len(text.split()) for text in texts), 0)
         return JSONResponse({"object": "list", "model": body["model"], "data": data, "usage": usage})
 
+    async def _rerank(self, request: Request) -> Response:
+        """Results in Cohere's and Jina's form, the best first."""
+        body = await self._record(request)
+        spoilt = await self._spoil(self.rerank_faults.popleft() if self.rerank_faults else self.plan())
+        if spoilt is not None:
+            return spoilt
+        scores = [self.relevance(body["query"], text) for text in body["documents"]]
+        order = sorted(range(len(scores)), key=lambda place: -scores[place])[: body.get("top_n")]
+        results = [{"index": place, "relevance_score": scores[place]} for place in order]
+        tokens = sum(len(text.split()) for text in body["documents"])
+        document = {"id": "rerank-test", "model": body["model"], "results": results, "usage": {"total_tokens": tokens}}
+        return Response(json.dumps(document), media_type="application/json", headers=self.headers)
+
     async def _spoil(self, fault: Fault | None) -> Response | None:
         """The reply that `fault` puts in the place of the right one; None lets the right one through."""
         if isinstance(fault, int):
@@ -331,6 +348,12 @@ class ReasoningServer(ModelServer):
         if self.tells:
             whole["usage"]["completion_tokens_details"] = {"reasoning_tokens": spent}
         return whole
+
+
+def shared_words(query: str, text: str) -> float:
+    """The share of a query's words that a text has."""
+    words = query.lower().split()
+    return sum(word in text.lower().split() for word in words) / len(words)
 
 
 def text_vector(text: str, dimension: int) -> NDArray[np.float32]:

@@ -1,5 +1,6 @@
 """Cross-encoders, which read the question and a text together, and reordering a ranking by them."""
 
+import math
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from importlib.metadata import version
@@ -7,17 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
+from longmemeval.core.event_loop import add_time, complete, paused
+from longmemeval.core.files import sha256_text
 from longmemeval.core.installation import install_command
+from longmemeval.core.secrets.redaction import fault_of, public_url, split_address
 from longmemeval.embedding.local import folder_digest, named_model
-from longmemeval.errors import HarnessError, nearest, needed
+from longmemeval.errors import HarnessError, ModelError, RecallError, nearest, needed
+from longmemeval.llm.http.endpoints import served_at
+from longmemeval.llm.model_calls import CallFile, ModelCall
+from longmemeval.llm.registry import ModelAccess, load_rerank_model
 
 if TYPE_CHECKING:
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
-KIND = "fastembed"
-_EXAMPLE = "fastembed:Xenova/ms-marco-MiniLM-L-6-v2"
+KIND, _SERVED = "fastembed", "litellm"
+_EXAMPLES = {KIND: "fastembed:Xenova/ms-marco-MiniLM-L-6-v2", _SERVED: "litellm:cohere/rerank-v3.5"}
+_KEY_FIX = "Write it like http://localhost:8000/v1; a key goes into the provider's variable (HOSTED_VLLM_API_KEY)"
 _FOLDER_MODEL = "longmemeval-reranker-"
 _BY_FOLDER = "Name a folder with the model: --set reranker=fastembed:FOLDER"
 
@@ -45,24 +54,31 @@ class Reranker(Protocol):
         ...
 
 
-def load_reranker(spec: str, downloads: bool = True) -> Reranker:
+def load_reranker(spec: str, access: ModelAccess | None = None, here: bool = False) -> Reranker:
     """Return the reranker that `spec` names, ready to score texts.
 
     Args:
-        spec: `fastembed:NAME` (a cross-encoder that fastembed knows and downloads) or `fastembed:DIR` (a folder that
-            holds `FOLDER_FILES`).
-        downloads: False if a model that is not on this machine must not be downloaded.
+        spec: `fastembed:NAME` (a cross-encoder that fastembed knows and downloads), `fastembed:DIR` (a folder that
+            holds `FOLDER_FILES`), `litellm:PROVIDER/MODEL` or `litellm:PROVIDER/MODEL@ADDRESS`.
+        access: connection options, account and record of a reranker behind a server; None: the usual ones.
+        here: True if nothing may be downloaded, and no server called.
 
     Raises:
         HarnessError: the spec is unknown, fastembed is not installed, the folder lacks files, or the model cannot be
-            loaded or downloaded.
+            loaded or downloaded; the address is invalid, or `here` forbids calls.
+        FatalModelError: no call to the server could succeed: unknown provider, no key, or a limit without a price.
     """
     kind, _, argument = spec.partition(":")
-    if kind != KIND:
-        raise HarnessError(f"Unknown reranker '{kind}'", where=spec, fix=nearest(kind, [KIND]))
+    if kind not in _EXAMPLES:
+        raise HarnessError(f"Unknown reranker '{kind}'", where=spec, fix=nearest(kind, _EXAMPLES))
     if not argument:
-        raise HarnessError(f"The reranker '{kind}' needs a model", where=spec, fix=f"Write it like {_EXAMPLE}")
-    reranker = LocalReranker(argument, downloads)
+        raise HarnessError(f"The reranker '{kind}' needs a model", where=spec, fix=f"Write it like {_EXAMPLES[kind]}")
+    if kind == _SERVED:
+        if here:
+            what = f"'{argument.partition('@')[0]}' reranks on a server, and none is called here"
+            raise HarnessError(what, fix="See what it recalled in its runs")
+        return RemoteReranker(argument, access or ModelAccess())
+    reranker = LocalReranker(argument, downloads=not here)
     _ = reranker.model
     return reranker
 
@@ -82,6 +98,77 @@ def rerank(order: Sequence[int], texts: Sequence[str], query: str, reranker: Rer
         return tail
     scores = reranker.scores(query, [texts[place] for place in head])
     return [head[i] for i in np.argsort(-scores, kind="stable")] + tail
+
+
+class RemoteReranker:
+    """A reranker behind a server, called by LiteLLM's rerank call. Blank texts are not sent: they come last.
+
+    Args:
+        argument: the part of the spec after `litellm:`.
+        access: connection options, account and record of calls.
+
+    Raises:
+        HarnessError, FatalModelError: as for `load_reranker`.
+    """
+
+    def __init__(self, argument: str, access: ModelAccess) -> None:
+        self.spec = f"{_SERVED}:{argument}"
+        model, _, address = argument.partition("@http")
+        base = f"http{address}" if address else None
+        options = structs.replace(access.options, api_base=base)
+        if base and (fault := fault_of(base)):
+            raise HarnessError(f"The address of the reranker {fault.what}", where=model, fix=_KEY_FIX)
+        if base and split_address(base).headers:
+            what = "The address of the reranker holds a password, which run.json would keep"
+            raise HarnessError(what, where=model, fix=_KEY_FIX)
+        self.fingerprint = f"{_SERVED}:{model}@{public_url(base) if base else served_at(model, options)}"
+        self._model = load_rerank_model(model, options, account=access.account)
+        self._calls = CallFile(access.calls_file)
+        self._fetched: dict[tuple[str, tuple[str, ...]], NDArray[np.float64]] = {}
+
+    def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return scores that were fetched, once; those that were not are awaited here. See `Reranker.scores`.
+
+        Raises:
+            RecallError: this call cannot be answered.
+            FatalModelError, EndpointDownError, SpendingLimitError: no call can.
+        """
+        key = (query, tuple(texts))
+        if key not in self._fetched:
+            complete(self.fetch(query, texts))
+        return self._fetched.pop(key)
+
+    async def fetch(self, query: str, texts: Sequence[str], haystack_id: str = "") -> None:
+        """Call the server, so that `scores` need not wait; errors are those of `scores`."""
+        scores = np.full(len(texts), -math.inf)
+        if sent := [place for place, text in enumerate(texts) if text.strip()]:
+            scores[sent] = await self._called(query, [texts[place] for place in sent], haystack_id)
+        self._fetched[query, tuple(texts)] = scores
+
+    async def _called(self, query: str, texts: list[str], haystack_id: str) -> Sequence[float]:
+        call = ModelCall(
+            "search",
+            "",
+            "rerank",
+            self._model.spec,
+            texts=len(texts),
+            haystack_id=haystack_id,
+            request_sha256=sha256_text("\0".join((query, *texts))),
+        )
+        with self._calls.awaited(), paused():
+            try:
+                called = await self._model.rerank(query, texts)
+            except HarnessError as error:
+                self._calls.append(structs.replace(call, error=str(error)))
+                if isinstance(error, ModelError):
+                    raise RecallError(error.what, where=error.where, fix=error.fix) from error
+                raise
+            add_time(called.latency_ms)
+            tokens, dollars = called.usage.prompt_tokens, called.usage.dollars
+            self._calls.append(
+                structs.replace(call, prompt_tokens=tokens, cost_usd=dollars, milliseconds=called.latency_ms)
+            )
+        return called.reply.scores
 
 
 class LocalReranker:

@@ -290,6 +290,8 @@ class TypedNodes:
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """Return entries first, then messages, both in time order."""
+        if self._parameters.entry_share < 1:
+            await self._messages.fetch(question, fixture)
         return await in_thread(self._recall, question, fixture)
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:

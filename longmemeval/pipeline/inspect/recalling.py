@@ -22,7 +22,7 @@ from longmemeval.records import Haystack, Question, Recall
 from longmemeval.settings import Folders
 
 Lend = Callable[[MemoryTools], MemoryTools]
-_HERE = partial(load_reranker, downloads=False)
+_HERE = partial(load_reranker, here=True)
 
 
 def _unchanged(tools: MemoryTools) -> MemoryTools:

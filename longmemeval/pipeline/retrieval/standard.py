@@ -95,7 +95,14 @@ class Planning:
         account = job.account(run_id)
         analyses = question_analyses(configuration, self._query_model, job.folders, account)
         marks = fixtures.marks(job.questions)
-        reranker, load = reranker_of(configuration), lru_cache(load_reranker)
+        models = ModelAccess(
+            embedder=self._embedder or "",
+            options=self._reached_by,
+            cache_dir=job.folders.cache_dir.absolute(),
+            account=account,
+            calls_file=(job.folders.results_dir / run_id / CALLS).absolute(),
+        )
+        reranker, load = reranker_of(configuration), lru_cache(partial(load_reranker, access=models))
         settings = RetrievalSettings(
             memory=memory_settings(configuration),
             reads_gold=reads_gold,
@@ -115,13 +122,6 @@ class Planning:
         if embeds:
             self._vectors[source] = source.vectors(job.questions, account)
         vectors = self._vectors[source]
-        models = ModelAccess(
-            embedder=self._embedder or "",
-            options=reached_by,
-            cache_dir=job.folders.cache_dir.absolute(),
-            account=account,
-            calls_file=(job.folders.results_dir / run_id / CALLS).absolute(),
-        )
         tools = MemoryTools(
             vectors, gold_for(configuration, job.dataset), analyse=analyses, reranker=load, models=models
         )

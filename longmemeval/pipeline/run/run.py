@@ -1,7 +1,7 @@
 """Answer the selected questions from prepared fixtures under one memory configuration, for `run`."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from msgspec import structs
@@ -158,7 +158,7 @@ class _Ready:
             questions, self._embedder, options.embedder, of_preparation, folders, account=account
         )
         self._hashes = self.fixtures.hashes(questions)
-        self._load_reranker = cache(load_reranker)
+        self._load_reranker = cache(partial(load_reranker, access=self._model_access))
         spec = reranker_of(plan.configuration)
         self._reranker = self._load_reranker(spec).fingerprint if spec else ""
         # Last, since loading a model may take minutes.
