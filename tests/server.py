@@ -146,7 +146,7 @@ class ModelServer:
 
     `faults` holds what goes wrong with the next chat requests, `embedding_faults` with the next embedding requests: one
     fault is used up by each request. "slow:SECONDS" waits and then answers. Where none is left, `plan` says what goes
-    wrong with a request of either kind.
+    wrong with a request of either kind. "together:N" waits until N requests have arrived.
     """
 
     def __init__(
@@ -184,6 +184,7 @@ class ModelServer:
                 Route("/v1/openai/deployments/{name}/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/embeddings", self._embeddings, methods=["POST"]),
                 Route("/v1/rerank", self._rerank, methods=["POST"]),
+                Route("/v2/rerank", self._rerank, methods=["POST"]),
                 Route("/v1/models", self._models, methods=["GET"]),
                 *self.more_routes(),
             ]
@@ -308,6 +309,8 @@ class ModelServer:
             return Response('{"id": "chatcmpl-test", "choices": [{', media_type="application/json")
         if fault == "drop":
             return StreamingResponse(_broken_body(), headers={"Content-Length": "1000"}, media_type="application/json")
+        while isinstance(fault, str) and fault.startswith("together:") and len(self.requests) < int(fault[9:]):
+            await asyncio.sleep(0.01)
         while fault == "hang" and not self._server.should_exit:
             await asyncio.sleep(0.05)
         if fault is not None and fault.startswith("redirect:"):

@@ -137,7 +137,9 @@ def _check_reachable(spec: str, options: ModelOptions) -> None:
         return
     litellm, own = load_litellm(), OPENAI_PROVIDERS.get(provider)
     _, _, key, _ = litellm.get_llm_provider(model=spec)
-    if (key or litellm.validate_environment(model=spec)["keys_in_environment"]) and (own is None or own.address):
+    # LiteLLM does not look for Jina's key, and says that it is there.
+    has_key = key or (provider != "jina_ai" and litellm.validate_environment(model=spec)["keys_in_environment"])
+    if has_key and (own is None or own.address):
         return
     variable = f"{provider.upper()}_API_KEY"
     raise FatalModelError(

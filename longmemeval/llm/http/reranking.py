@@ -58,6 +58,7 @@ class Reranked(Struct, frozen=True):
     usage: Usage
     finish_reason: str = "stop"
     is_empty: bool = False
+    why_empty: str = ""
 
 
 class _Way(LiteLLMWay):
