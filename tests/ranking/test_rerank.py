@@ -222,7 +222,7 @@ def test_a_named_model_that_is_not_here_is_one_error(
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail(f"waits for {seconds} s"))
     why = r" and cannot be downloaded: \S.*" if downloads else ""
     with pytest.raises(HarnessError, match=rf"is not on this machine{why}\. .*--set reranker=fastembed:FOLDER"):
-        load_reranker("fastembed:Xenova/ms-marco-MiniLM-L-6-v2", here=not downloads)
+        load_reranker("fastembed:Xenova/ms-marco-MiniLM-L-12-v2", here=not downloads)
     assert "fastembed" not in "".join(capfd.readouterr())
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.measures.notation import Ranking, RetrievalProtocol
 from longmemeval.memory.built_in.presets import gold_for
-from longmemeval.memory.configuration import MemoryConfiguration, build_memory, definition_of, reranker_of
+from longmemeval.memory.configuration import MemoryConfiguration, build_memory, definition_of, ready_reranker
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
 from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors, VectorSource, speaker_names_of
@@ -41,7 +41,6 @@ from longmemeval.pipeline.retrieval.haystack_ranking import (
 from longmemeval.pipeline.retrieval.ranking_run import Rankings, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.retrieval.scoring import RankingScores, Scoring, history_ids
 from longmemeval.pipeline.run.question_analysis import QueryModel, QuestionAnalyses, question_analyses
-from longmemeval.ranking.rerank import load_reranker
 from longmemeval.records import Question
 from longmemeval.results.lines import question_totals
 from longmemeval.results.manifest import RunManifest
@@ -102,7 +101,7 @@ class Planning:
             account=account,
             calls_file=(job.folders.results_dir / run_id / CALLS).absolute(),
         )
-        reranker, load = reranker_of(configuration), lru_cache(partial(load_reranker, access=models))
+        load_reranker, reranker = ready_reranker(configuration, models)
         settings = RetrievalSettings(
             memory=memory_settings(configuration),
             reads_gold=reads_gold,
@@ -110,7 +109,7 @@ class Planning:
             granularity=job.level,
             preparation=self._prepared,
             embedder=identity,
-            reranker=load(reranker).fingerprint if reranker else "",
+            reranker=reranker,
             query_model=analyses.settings if analyses else None,
             not_reproducible=tuple(marks),
             parts=marks,
@@ -123,7 +122,7 @@ class Planning:
             self._vectors[source] = source.vectors(job.questions, account)
         vectors = self._vectors[source]
         tools = MemoryTools(
-            vectors, gold_for(configuration, job.dataset), analyse=analyses, reranker=load, models=models
+            vectors, gold_for(configuration, job.dataset), analyse=analyses, reranker=load_reranker, models=models
         )
         system = build_memory(configuration, tools)
         return Plan(

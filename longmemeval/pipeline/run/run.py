@@ -1,7 +1,6 @@
 """Answer the selected questions from prepared fixtures under one memory configuration, for `run`."""
 
 from dataclasses import replace
-from functools import cache, partial
 from pathlib import Path
 
 from msgspec import structs
@@ -15,7 +14,7 @@ from longmemeval.llm.protocol import LimitedChatModel
 from longmemeval.llm.registry import ModelAccess, load_chat_model
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.built_in.presets import gold_for
-from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, reranker_of
+from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, ready_reranker
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
@@ -24,7 +23,6 @@ from longmemeval.pipeline.run.answering import Answering, RunReport
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan, ask_server
 from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.run.sample_size import planning_note
-from longmemeval.ranking.rerank import load_reranker
 from longmemeval.reading.reader import Reader
 from longmemeval.reading.templates import is_shipped
 from longmemeval.records import Answer
@@ -158,9 +156,7 @@ class _Ready:
             questions, self._embedder, options.embedder, of_preparation, folders, account=account
         )
         self._hashes = self.fixtures.hashes(questions)
-        self._load_reranker = cache(partial(load_reranker, access=self._model_access))
-        spec = reranker_of(plan.configuration)
-        self._reranker = self._load_reranker(spec).fingerprint if spec else ""
+        self._load_reranker, self._reranker = ready_reranker(plan.configuration, self._model_access)
         # Last, since loading a model may take minutes.
         self._server = {} if self.batches else ask_server(self._model, plan, folder)
         if self._server:
