@@ -1,9 +1,12 @@
 """Models for tests: one that says yes, one that must not be made, and real ones where they are at hand."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.memory.configuration import MEMORIES, reranker_of, resolve_configuration
@@ -23,6 +26,15 @@ def minilm_folder() -> Path:
         pytest.skip(message)
     pytest.importorskip("fastembed", reason="fastembed is not installed: pip install 'longmemeval[local]'")
     return _MINILM
+
+
+class ByLength:
+    """A reranker that prefers short texts."""
+
+    spec = fingerprint = "test/length"
+
+    def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        return -np.array([len(text) for text in texts], np.float64)
 
 
 class Model:

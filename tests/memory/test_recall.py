@@ -33,6 +33,7 @@ from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import FixtureEmbedder, Part, PartInput
+from tests.models import ByLength
 from tests.support import record, write_dataset
 
 PARTS: tuple[Part[Any], ...] = (MESSAGES, DOCUMENT, VECTORS)
@@ -85,15 +86,6 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
     # What is made of the messages is as near to the question as anything.
     rows = {name: np.array([direction(0.5)] * len(given), np.float32) for name, given in texts.items()}
     return build(first.meta, made_of_others, rows)
-
-
-class ByLength:
-    """A reranker that prefers short texts."""
-
-    spec = fingerprint = "test/length"
-
-    def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        return -np.array([len(text) for text in texts], np.float64)
 
 
 def embed_query(text: str) -> NDArray[np.float32]:

@@ -290,7 +290,7 @@ class TypedNodes:
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """Return entries first, then messages, both in time order."""
-        if self._parameters.entry_share < 1:
+        if self._parameters.entry_share < 1 and self._parameters.top_k:
             await self._messages.fetch(question, fixture)
         return await in_thread(self._recall, question, fixture)
 
