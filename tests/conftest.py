@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 from hypothesis import settings
@@ -19,6 +20,9 @@ pytest_plugins = ["tests.schedule"]
 
 # Workers of pytest-xdist are told a width; commands write into pipes here, which have none.
 os.environ.pop("COLUMNS", None)
+
+# Models that whoever runs the tests has downloaded would change what commands find on this machine.
+os.environ |= {"FASTEMBED_CACHE_PATH": str(Path(gettempdir()) / "longmemeval-no-models"), "HF_HUB_OFFLINE": "1"}
 
 # A shell that runs the tests in the background has interrupts ignored, and every command they begin inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -1,13 +1,19 @@
 """Models for tests: one that says yes, one that must not be made, and real ones where they are at hand."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
+from longmemeval.memory.configuration import MEMORIES, reranker_of, resolve_configuration
 from longmemeval.records import Usage
 
+PRESETS_HERE = [name for name in MEMORIES.built_in if not reranker_of(resolve_configuration(name))]
+"""The built-in presets that need no model which may not be on this machine."""
 _MINILM = Path(__file__).resolve().parents[1] / "models" / "minilm"
 
 
@@ -20,6 +26,15 @@ def minilm_folder() -> Path:
         pytest.skip(message)
     pytest.importorskip("fastembed", reason="fastembed is not installed: pip install 'longmemeval[local]'")
     return _MINILM
+
+
+class ByLength:
+    """A reranker that prefers short texts."""
+
+    spec = fingerprint = "test/length"
+
+    def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        return -np.array([len(text) for text in texts], np.float64)
 
 
 class Model:

@@ -146,7 +146,7 @@ class ModelServer:
 
     `faults` holds what goes wrong with the next chat requests, `embedding_faults` with the next embedding requests: one
     fault is used up by each request. "slow:SECONDS" waits and then answers. Where none is left, `plan` says what goes
-    wrong with a request of either kind.
+    wrong with a request of either kind. "together:N" waits until N requests have arrived.
     """
 
     def __init__(
@@ -168,6 +168,9 @@ class ModelServer:
         """Sent with every reply."""
         self.faults: deque[Fault] = deque()
         self.embedding_faults: deque[Fault] = deque()
+        self.rerank_faults: deque[Fault] = deque()
+        self.relevance: Callable[[str, str], float] = shared_words
+        """The score that the reranker gives a query and a text."""
         self.plan: Callable[[], Fault | None] = lambda: None
         self.limits: Callable[[dict[str, Any]], Refusal | dict[str, str]] | None = None
         """From the body of a chat request to a refusal, or to headers for its reply."""
@@ -180,6 +183,8 @@ class ModelServer:
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/openai/deployments/{name}/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/embeddings", self._embeddings, methods=["POST"]),
+                Route("/v1/rerank", self._rerank, methods=["POST"]),
+                Route("/v2/rerank", self._rerank, methods=["POST"]),
                 Route("/v1/models", self._models, methods=["GET"]),
                 *self.more_routes(),
             ]
@@ -279,6 +284,19 @@ class ModelServer:
         usage = _usage(sum(len(text.split()) for text in texts), 0)
         return JSONResponse({"object": "list", "model": body["model"], "data": data, "usage": usage})
 
+    async def _rerank(self, request: Request) -> Response:
+        """Results in Cohere's and Jina's form, the best first."""
+        body = await self._record(request)
+        spoilt = await self._spoil(self.rerank_faults.popleft() if self.rerank_faults else self.plan())
+        if spoilt is not None:
+            return spoilt
+        scores = [self.relevance(body["query"], text) for text in body["documents"]]
+        order = sorted(range(len(scores)), key=lambda place: -scores[place])[: body.get("top_n")]
+        results = [{"index": place, "relevance_score": scores[place]} for place in order]
+        tokens = sum(len(text.split()) for text in body["documents"])
+        document = {"id": "rerank-test", "model": body["model"], "results": results, "usage": {"total_tokens": tokens}}
+        return Response(json.dumps(document), media_type="application/json", headers=self.headers)
+
     async def _spoil(self, fault: Fault | None) -> Response | None:
         """The reply that `fault` puts in the place of the right one; None lets the right one through."""
         if isinstance(fault, int):
@@ -291,6 +309,8 @@ class ModelServer:
             return Response('{"id": "chatcmpl-test", "choices": [{', media_type="application/json")
         if fault == "drop":
             return StreamingResponse(_broken_body(), headers={"Content-Length": "1000"}, media_type="application/json")
+        while isinstance(fault, str) and fault.startswith("together:") and len(self.requests) < int(fault[9:]):
+            await asyncio.sleep(0.01)
         while fault == "hang" and not self._server.should_exit:
             await asyncio.sleep(0.05)
         if fault is not None and fault.startswith("redirect:"):
@@ -331,6 +351,12 @@ class ReasoningServer(ModelServer):
         if self.tells:
             whole["usage"]["completion_tokens_details"] = {"reasoning_tokens": spent}
         return whole
+
+
+def shared_words(query: str, text: str) -> float:
+    """The share of a query's words that a text has."""
+    words = query.lower().split()
+    return sum(word in text.lower().split() for word in words) / len(words)
 
 
 def text_vector(text: str, dimension: int) -> NDArray[np.float32]:

@@ -260,6 +260,12 @@ def paused() -> Iterator[None]:
             stopwatch.waited = waited + time.perf_counter() - started
 
 
+def add_time(milliseconds: float) -> None:
+    """Count time inside `paused` for the `own_time` around it: that of a call without its wait for a turn."""
+    if stopwatch := _stopwatch.get():
+        stopwatch.waited -= milliseconds / 1000
+
+
 @contextmanager
 def own_time() -> Iterator[Stopwatch]:
     """Measure the time awaited inside, without waits for the work thread to be free.

@@ -1,10 +1,11 @@
 """Local ONNX embedding models through the fastembed library: by name, or from a private folder."""
 
+import logging
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 FOLDER_FILES = ("model.onnx", "tokenizer.json", "tokenizer_config.json", "config.json", "special_tokens_map.json")
 _FOLDER_MODEL = "longmemeval-folder-"
+_LOG = logging.getLogger(__name__)
+M = TypeVar("M")
 
 
 class LocalEmbedder:
@@ -96,12 +99,13 @@ class LocalEmbedder:
         try:
             model = self._load()
             (vector,) = model.embed(["A text."])
-        except Exception as error:  # the underlying libraries raise many kinds: file, network, protobuf, graph
-            by_name = "fastembed downloads a model by name once: check the network, or name a folder"
+        except HarnessError:
+            raise
+        except Exception as error:  # the underlying libraries raise many kinds: file, protobuf, graph
             raise HarnessError(
                 f"The embedding model cannot be used: {' '.join(str(error).split())[:300]}",
-                where=self.spec if self._folder else f"{self.spec}{proxy_for('https://huggingface.co')}",
-                fix="model.onnx must be a text encoder made for mean pooling" if self._folder else by_name,
+                where=self.spec,
+                fix="model.onnx must be a text encoder made for mean pooling" if self._folder else _BY_FOLDER,
             ) from error
         if vector.shape != (self.dimension,):
             raise HarnessError(
@@ -116,7 +120,7 @@ class LocalEmbedder:
         from fastembed.common.model_description import ModelSource, PoolingType
 
         if self._folder is None:
-            return TextEmbedding(self._model_name, local_files_only=not self._downloads)
+            return named_model(TextEmbedding, self._model_name, _BY_FOLDER, self._downloads)
         if self._model_name not in {model["model"] for model in TextEmbedding.list_supported_models()}:
             TextEmbedding.add_custom_model(
                 model=self._model_name,
@@ -135,6 +139,45 @@ def _supported_models() -> dict[str, dict[str, Any]]:
         from fastembed import TextEmbedding
     models = TextEmbedding.list_supported_models()
     return {model["model"].lower(): model for model in models if not model["model"].startswith(_FOLDER_MODEL)}
+
+
+_BY_FOLDER = "Name a folder with the model: --embedder fastembed:FOLDER"
+
+
+def named_model(kind: type[M], name: str, fix: str, downloads: bool) -> M:
+    """Return a model that fastembed knows: from this machine, or downloaded once, which is logged.
+
+    Args:
+        kind: the class of fastembed that loads it.
+        fix: how to do without a download.
+        downloads: False if it must not be downloaded.
+
+    Raises:
+        HarnessError: it is not on this machine, and cannot or must not be downloaded.
+    """
+    from fastembed.common.utils import define_cache_dir
+    from loguru import logger
+
+    logger.disable("fastembed")  # Its failures are our errors.
+    library: Any = kind
+    model = library._get_model_description(name)
+    load = partial(library, name, local_files_only=True)
+    try:
+        return cast(M, load())
+    except ValueError:  # fastembed's own
+        if not downloads:
+            raise HarnessError(f"The model '{name}' is not on this machine", fix=fix) from None
+    _LOG.warning("Downloading the model %s (%.2f GB), once", name, model.size_in_GB)
+    try:
+        # Its constructor would try three times, with pauses of 3 to 27 seconds.
+        library.download_files_from_huggingface(
+            model.sources.hf, str(define_cache_dir()), [model.model_file, *model.additional_files]
+        )
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        what = f"The model '{name}' is not on this machine and cannot be downloaded: {reason}"
+        raise HarnessError(what, where=f"huggingface.co{proxy_for('https://huggingface.co')}", fix=fix) from error
+    return cast(M, load())
 
 
 def folder_digest(folder: Path, *, hint: str = "") -> str:

@@ -1,4 +1,4 @@
-"""`model-calls.jsonl`: every model call of an external memory system, as sent over the wire; no keys, no texts."""
+"""`model-calls.jsonl`: every model call of searching (external memories, rerankers); no keys, no texts."""
 
 import asyncio
 from collections import Counter
@@ -18,7 +18,7 @@ CALLS = "model-calls.jsonl"
 """Name of the file, both in the part of a fixture and in the folder of a run."""
 
 Stage = Literal["prepare", "search"]
-CallKind = Literal["chat", "responses", "embeddings"]
+CallKind = Literal["chat", "responses", "embeddings", "rerank"]
 
 
 class ModelCall(Struct, frozen=True, omit_defaults=True):
@@ -39,7 +39,7 @@ class ModelCall(Struct, frozen=True, omit_defaults=True):
     estimated: bool = False
     """True if the server did not count the tokens: they are our own count."""
     texts: int = 0
-    """Number of texts, for embeddings."""
+    """Number of texts, for embeddings and rerankers."""
     cached: bool = False
     """True if no model had to be called."""
     cost_usd: float | None = 0.0
@@ -57,7 +57,7 @@ class ModelCall(Struct, frozen=True, omit_defaults=True):
 
 
 class CallSums(Usage, frozen=True):
-    """The usage of calls: calls of chat models with their tokens, the cost of all calls, and other counts."""
+    """The usage of calls: those of chat models and rerankers with their tokens, the cost of all, and other counts."""
 
     embedding_calls: int = 0
     embedding_texts: int = 0

@@ -20,6 +20,7 @@ from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.providers import (
     AZURE_VERSIONS,
     OPENAI_PROVIDERS,
+    has_price,
     is_command,
     key_in_environment,
     near_models,
@@ -31,6 +32,7 @@ from longmemeval.llm.providers import (
 if TYPE_CHECKING:
     from longmemeval.llm.http.batch_endpoint import BatchEndpoint
     from longmemeval.llm.http.forward import ForwardedModel
+    from longmemeval.llm.http.reranking import RerankModel
 
 
 _EXTRACTIVE = "offline/extractive"
@@ -111,6 +113,42 @@ def load_batch_endpoint(
     return BatchEndpoint(spec, options, api_key, address), _account_for(spec, account)
 
 
+def load_rerank_model(
+    spec: str, options: ModelOptions = ModelOptions(), *, account: Account | None = None
+) -> "RerankModel":
+    """Return the reranker that `spec` names, such as `cohere/rerank-v3.5`; see `load_chat_model`.
+
+    Raises:
+        FatalModelError: also for a model that is known to be no reranker.
+    """
+    from longmemeval.llm.http.reranking import RerankModel
+
+    _check_reachable(spec, options)
+    api_key, address = _key_and_address(spec, options, "rerank")
+    if not has_price(table_entry(spec)):  # A server of the user's is free.
+        account = None if options.api_base else _account_for(spec, account)
+    return RerankModel(spec, options, api_key, address, account)
+
+
+def _check_reachable(spec: str, options: ModelOptions) -> None:
+    """Raise if there is neither an address nor a key for a reranker."""
+    provider, _ = split_spec(spec)
+    if provider in _OTHER_CREDENTIALS or endpoint(spec, options):
+        return
+    litellm, own = load_litellm(), OPENAI_PROVIDERS.get(provider)
+    _, _, key, _ = litellm.get_llm_provider(model=spec)
+    # LiteLLM does not look for Jina's key, and says that it is there.
+    has_key = key or (provider != "jina_ai" and litellm.validate_environment(model=spec)["keys_in_environment"])
+    if has_key and (own is None or own.address):
+        return
+    variable = f"{provider.upper()}_API_KEY"
+    raise FatalModelError(
+        f"{spec} needs a key, or the address of your own server",
+        where=f"environment: {variable}",
+        fix=f"Set {variable}, or write --set reranker=litellm:{spec}@http://HOST:PORT",
+    )
+
+
 def check_batches(spec: str) -> None:
     """Refuse a model that has no batches.
 
@@ -126,14 +164,14 @@ def check_batches(spec: str) -> None:
     batch_provider(spec)
 
 
-def _key_and_address(spec: str, options: ModelOptions) -> tuple[str | None, Address | None]:
+def _key_and_address(spec: str, options: ModelOptions, mode: str = "chat") -> tuple[str | None, Address | None]:
     """Return the key and the address of calls, each None if LiteLLM finds it itself; checked without a call."""
     check_endpoint(options.api_base)
     if own := split_options(spec)[1]:
         name = own[0].partition("=")[0].replace("_", "-")
         fix = f"Give them to the command, such as --{name}; in files and in Python under `model_options`"
         raise FatalModelError("This model does not take options after its name", where=spec, fix=fix)
-    _check_kind(spec)
+    _check_kind(spec, mode)
     return _placeholder_key(spec, options.api_base), _address(spec, options)
 
 
@@ -232,12 +270,12 @@ def _address(spec: str, options: ModelOptions) -> Address | None:
     return None if own_protocol and not (options.api_base or address.headers) else address
 
 
-def _check_kind(spec: str) -> None:
-    """Refuse models known not to chat: embedding, image and speech models."""
+def _check_kind(spec: str, wanted: str) -> None:
+    """Refuse models known to be of another mode: for chat, embedding, image and speech models."""
     entry = table_entry(spec)
     mode = entry.get("mode") if entry is not None else None
-    if mode not in (None, "chat", "completion", "responses"):
-        raise FatalModelError(f"{spec} is a {mode} model, not a chat model", fix="Name a chat model")
+    if mode not in (None, wanted) and not (wanted == "chat" and mode in ("completion", "responses")):
+        raise FatalModelError(f"{spec} is a {mode} model, not a {wanted} model", fix=f"Name a {wanted} model")
 
 
 def _placeholder_key(spec: str, api_base: str | None) -> str | None:

@@ -1,7 +1,8 @@
 """Memory configurations as data: a preset, its parameters, and where they came from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pydantic import (
 from longmemeval.core.secrets.parameters import public, public_command, resolved
 from longmemeval.core.text_files import YAML_ENDINGS, UnreadableError, YamlText, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.asking import errors_of
 from longmemeval.memory.definition import HTTP, MemoryDefinition, is_memory_class, is_service
 from longmemeval.memory.opaque import AskedQuestions, OpaqueMemory
@@ -25,7 +27,9 @@ from longmemeval.memory.products.adapter import Adapter
 from longmemeval.memory.products.known import adapter_of, shipped_adapters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.plugins import MEMORY, Registry
+from longmemeval.ranking.parameters import RankingParameters
 from longmemeval.ranking.questions import AnalysisMethod
+from longmemeval.ranking.rerank import Reranker, load_reranker
 from longmemeval.storage.opaque import is_foreign
 from longmemeval.storage.parts import Part
 
@@ -299,6 +303,22 @@ def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
 def analysis_of(configuration: MemoryConfiguration) -> AnalysisMethod:
     """Return the method by which this configuration analyses a question."""
     return _validate(configuration.preset, configuration.parameters).analysis
+
+
+def reranker_of(configuration: MemoryConfiguration) -> str:
+    """Return the spec of the reranker of this configuration's ranking; empty if there is none."""
+    parameters = _validate(configuration.preset, configuration.parameters)
+    return (parameters.reranker or "") if isinstance(parameters, RankingParameters) else ""
+
+
+def ready_reranker(configuration: MemoryConfiguration, access: ModelAccess) -> tuple[Callable[[str], Reranker], str]:
+    """Return what loads this configuration's reranker, which is loaded now, and its fingerprint; empty without one.
+
+    Raises:
+        HarnessError: as for `load_reranker`.
+    """
+    load, spec = cache(partial(load_reranker, access=access)), reranker_of(configuration)
+    return load, load(spec).fingerprint if spec else ""
 
 
 def build_memory(configuration: MemoryConfiguration, tools: MemoryTools) -> MemorySystem:

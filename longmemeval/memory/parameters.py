@@ -87,6 +87,17 @@ class RagParameters(SemanticParameters):
     message_range: int = Field(0, ge=0)
 
 
+class RerankedParameters(RagParameters):
+    """Parameters of `rag-rerank`: cosine similarity alone, then a cross-encoder."""
+
+    retriever: Literal["nearest", "dense", "hybrid"] = Field("dense", validate_default=True)
+    window: tuple[float, ...] = Field(default=(), strict=False)
+    speaker_weight: float = Field(default=0.0, ge=0)
+    statement_weight: float = Field(default=0.0, ge=0)
+    date_weight: float = Field(default=0.0, ge=0)
+    reranker: str | None = "fastembed:Xenova/ms-marco-MiniLM-L-6-v2"
+
+
 class SimpleFastParameters(RagParameters):
     """Parameters of `simple-fast`, those of the published run (EmergenceAI's Simple Fast, 2025)."""
 

@@ -9,6 +9,7 @@ from longmemeval.llm.registry import ModelAccess
 from longmemeval.llm.tokens import CharacterCounter, Counted, TokenCounter
 from longmemeval.ranking.history import RankedUnit
 from longmemeval.ranking.questions import QuestionAnalysis
+from longmemeval.ranking.rerank import Reranker, load_reranker
 from longmemeval.records import Gold, Question, Recall
 from longmemeval.storage.fixture import Fixture
 
@@ -91,5 +92,7 @@ class MemoryTools:
     """Function that counts the tokens of a text with the run's counter; decides what fits a budget."""
     analyse: Callable[[Question], QuestionAnalysis] | None = None
     """Function that returns a chat model's analysis of a question, made before the run; None if no model was called."""
+    reranker: Callable[[str], Reranker] = load_reranker
+    """Function that loads the reranker of a spec."""
     models: ModelAccess | None = None
     """Access to models for programs that call them themselves; if it names an embedder, that replaces theirs."""

@@ -14,12 +14,13 @@ from longmemeval.core.text.quantities import weekday_of
 from longmemeval.errors import HarnessError
 from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbours
 from longmemeval.memory.parameters import RetrievalParameters
+from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.ranking.dense import MESSAGE_GRAPH
 from longmemeval.ranking.fusion import session_votes
 from longmemeval.ranking.history import RankedUnit, Scores
 from longmemeval.ranking.questions import QuestionAnalysis, analyse_by_rules
-from longmemeval.ranking.rerank import load_reranker
+from longmemeval.ranking.rerank import RemoteReranker
 from longmemeval.ranking.retriever import Method, Retriever, text_to_embed
 from longmemeval.records import ItemKind, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
@@ -34,6 +35,10 @@ class Search(Protocol):
 
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """Return the best `limit` units, best first; all of them for None."""
+        ...
+
+    async def fetch(self, question: Question, fixture: Fixture) -> None:
+        """Await what a server has to say, if there is one, so that `rank` need not wait for it."""
         ...
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
@@ -75,6 +80,9 @@ class NearestSearch:
         )
         return [RankedUnit(hit.item.id, hit.item.thread_id, (hit.item.id,), hit.score) for hit in found]
 
+    async def fetch(self, question: Question, fixture: Fixture) -> None:
+        """Return at once: no server is asked."""
+
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
         """Return a note if only the question's own thread is searched and it is empty."""
         if self._within_thread and not fixture.memory.messages_of(question_thread_id(question.question_id)):
@@ -91,25 +99,18 @@ class RankedSearch:
 
     Args:
         method: lexical, dense or both.
-        embed_query: returns the vector of a text; called for all methods but `bm25`.
-        analyse: returns a chat model's analysis of a question; None if no model was called.
+        tools: from the run.
 
     Raises:
-        HarnessError: there is no such reranker, or the parameters need a chat model's analyses and there are none.
+        HarnessError: the reranker cannot be used, or the parameters need a chat model's analyses and there are none.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        parameters: RetrievalParameters,
-        embed_query: Callable[[str], Vector],
-        analyse: Analyse | None = None,
-    ) -> None:
+    def __init__(self, method: Method, parameters: RetrievalParameters, tools: MemoryTools) -> None:
         self._method = method
         self._parameters = parameters
-        self._embed_query = embed_query
-        self._reranker = load_reranker(parameters.reranker) if parameters.reranker else None
-        self._analyse = _analyst(parameters, analyse)
+        self._embed_query = tools.embed_query
+        self._reranker = tools.reranker(parameters.reranker) if parameters.reranker else None
+        self._analyse = _analyst(parameters, tools.analyse)
 
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """Return the best units, equal scores in the history's order."""
@@ -122,6 +123,12 @@ class RankedSearch:
         found = zip(places[:limit].tolist(), scores[places[:limit]].tolist(), strict=True)
         units = [(retriever.history.unit(place), score) for place, score in found]
         return [RankedUnit(unit.unit_id, unit.thread_id, unit.message_ids, score) for unit, score in units]
+
+    async def fetch(self, question: Question, fixture: Fixture) -> None:
+        """Have a reranker behind a server score the candidates of one question, while others are ranked."""
+        if isinstance(self._reranker, RemoteReranker):
+            texts = await in_thread(lambda: self._retriever(fixture).candidates(self._analyse(question)))
+            await self._reranker.fetch(*texts, question.haystack_id)
 
     def order(self, question: Question, fixture: Fixture) -> tuple[NDArray[np.int64], Scores]:
         """Return the positions of all units, best first, ties in the history's order, and the scores by position."""
@@ -277,6 +284,7 @@ class SearchingMemory:
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """Return the best units with their neighbours, and the newest messages."""
+        await self.search.fetch(question, fixture)
         return await in_thread(self._recall, question, fixture)
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:

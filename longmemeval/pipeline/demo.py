@@ -9,7 +9,7 @@ from longmemeval.core.part_options import IndexEngine
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.offline import PARROT
-from longmemeval.memory.configuration import MEMORIES, resolve_configuration
+from longmemeval.memory.configuration import MEMORIES, reranker_of, resolve_configuration
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.evaluate.evaluate import evaluate
@@ -55,12 +55,14 @@ def run_demo(index: IndexEngine | None, folders: Folders, *, everything: bool = 
 
     Args:
         index: the vector index, which preparation and runs are then named after; None: what `prepare` takes by itself.
-        everything: every preset and control, not only those of `SHOWN` and the parrot.
+        everything: every preset without a reranker and every control, not only those of `SHOWN` and the parrot.
     """
     started = time.perf_counter()
     dataset = load_dataset("sample", folders.data_dir)
     names = [name for name in MEMORIES.built_in if everything or name in SHOWN]
     configurations = [resolve_configuration(name) for name in names]
+    # A reranker's model may not be on this machine.
+    configurations = [configuration for configuration in configurations if not reranker_of(configuration)]
     name, suffix = (index, f"-{index}") if index else ("default", "")
     preparation = prepare(dataset, configurations, options=PrepareOptions(index=index, name=name), folders=folders)
     JudgeChecking(dataset, LEXICAL_JUDGE, folders=folders).check()

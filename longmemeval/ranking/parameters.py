@@ -80,7 +80,8 @@ class RankingParameters(BaseModel):
     """Also search for the parts of a question that has several, named by a chat model (`--query-model`) before the
     run."""
     reranker: str | None = None
-    """A cross-encoder that reads the best units again: `fastembed:NAME` or `fastembed:FOLDER`."""
+    """A cross-encoder that reads the best units again: `fastembed:NAME` or `fastembed:FOLDER`, or one behind a server:
+    `litellm:PROVIDER/MODEL` or `litellm:PROVIDER/MODEL@ADDRESS`."""
     rerank_depth: int = Field(default=50, ge=1)
     """The number of units it reads, and of turns that vote for their sessions (`granularity` votes)."""
 

@@ -124,6 +124,11 @@ class Retriever:
             ingredients["length"] = self._combined(ingredients) - reduce(add, ingredients.values())
         return ingredients
 
+    def candidates(self, question: QuestionAnalysis) -> tuple[str, list[str]]:
+        """Return what a reranker reads: the whole question, and the texts of the first `rerank_depth` units."""
+        places = order(self.scores(question.queries))[: self._parameters.rerank_depth]
+        return question.queries[0], [self.history.texts[place] for place in places]
+
     def ranked(self, question: QuestionAnalysis) -> tuple[NDArray[np.int64], Scores]:
         """Return the positions of units, best first, ties in the history's order, and all scores by position.
 

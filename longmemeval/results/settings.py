@@ -90,6 +90,8 @@ class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaul
     """True if the memory reads the gold evidence."""
     embedder: FixtureEmbedder | None = None
     """The embedder; None if no vectors are read."""
+    reranker: str = ""
+    """Fingerprint of the model that reads the best units again; empty if none does."""
     preparation: str = ""
     """Name of the preparation; empty if nothing prepared is read."""
     not_reproducible: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from longmemeval.pipeline.verify.verify import verify
 from scripts.demo_block import COLUMNS, FIGURES, demo_block, pictures
 from tests.cli.terminal import row
 from tests.made_once import sample_demo, sample_prepared
+from tests.models import PRESETS_HERE
 from tests.pipeline.helpers import folders_in
 from tests.support import ROOT, longmemeval, next_steps, tree
 
@@ -91,11 +92,11 @@ def test_all_adds_the_other_presets_and_controls(
     _, out, _ = demo
     shutil.copytree(sample_prepared(tmp_path_factory) / "prepared-data", tmp_path / "prepared-data")
     whole = longmemeval("demo", "--all", cwd=tmp_path).stdout
-    names = [*MEMORIES.built_in, "refuse on none", "parrot on hybrid", "last-session on full-history"]
+    names = [*PRESETS_HERE, "refuse on none", "parrot on hybrid", "last-session on full-history"]
     # One of them reads by another method, so that each row says how it was read.
     read = {name: name if " on " in name else f"{name}, {'files' if name == 'files' else 'direct'}" for name in names}
     accuracy = {name: float(row(whole, shown)[0]) for name, shown in read.items()}
-    assert accuracy["none"] == min(accuracy[name] for name in MEMORIES.built_in)
+    assert accuracy["none"] == min(accuracy[name] for name in PRESETS_HERE)
     assert all(row(whole, read[name])[:3] == row(out, name)[:3] for name in PRESETS)
 
 
@@ -104,7 +105,7 @@ def test_whatever_was_recalled_repeating_it_is_no_answer(
     demo: tuple[Path, str, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder, out, _ = demo
-    systems = [name for name in MEMORIES.built_in if MEMORIES.get(name).control is None]
+    systems = [name for name in PRESETS_HERE if MEMORIES.get(name).control is None]
     shutil.copytree(sample_prepared(tmp_path_factory) / "prepared-data", tmp_path / "prepared")
     plan = {"name": "repeated", "dataset": "sample", "memories": [*systems, "oracle", "full-history"]}
     (tmp_path / "repeated.yaml").write_text(

@@ -1,6 +1,7 @@
 import json
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,17 @@ def test_meaning_is_found_without_shared_words(minilm: LocalEmbedder) -> None:
         ["Which pet does the user own?", "I just got a small dog.", "The train was late again."]
     )
     assert question @ near > question @ far + 0.1
+
+
+def test_a_named_model_that_is_not_here_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("fastembed")
+    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path))
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail(f"waits for {seconds} s"))
+    with pytest.raises(HarnessError, match=r"is not on this machine and cannot be .*--embedder fastembed:FOLDER"):
+        LocalEmbedder("BAAI/bge-small-en-v1.5").embed(["a text"])
+    assert caplog.messages == ["Downloading the model BAAI/bge-small-en-v1.5 (0.07 GB), once"]
 
 
 def test_no_texts_give_no_rows_and_load_no_model() -> None:

@@ -88,6 +88,13 @@ def written(folder: Path, text: str) -> str:
         ("last-k", {"last_messages": 50}),
         ("semantic-recall", SEMANTIC | {"last_messages": 10, "top_k": 10, "message_range": 2}),
         ("rag", SEMANTIC | {"last_messages": 0, "top_k": 10, "message_range": 0}),
+        (
+            "rag-rerank",
+            SEMANTIC
+            | {"last_messages": 0, "top_k": 10, "message_range": 0, "retriever": "dense", "window": []}
+            | {"speaker_weight": 0.0, "statement_weight": 0.0, "date_weight": 0.0}
+            | {"reranker": "fastembed:Xenova/ms-marco-MiniLM-L-6-v2"},
+        ),
         ("simple-fast", SEMANTIC | {"last_messages": 0, "top_k": 42, "message_range": 0}),
         (
             "session-votes",
@@ -136,7 +143,7 @@ def test_what_is_written_in_python_is_completed_as_a_name_is() -> None:
 def test_every_preset_has_documented_defaults() -> None:
     assert set(MEMORIES.built_in) == {
         "none", "oracle", "full-history", "last-k", "semantic-recall", "working-memory", "combined", "bm25", "hybrid",
-        "typed-nodes", "files", "observational", "rag", "simple-fast", "session-votes",
+        "typed-nodes", "files", "observational", "rag", "rag-rerank", "simple-fast", "session-votes",
         "statements", "engram-lean", "engram-full",
     }  # fmt: skip
 

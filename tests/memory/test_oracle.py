@@ -16,6 +16,7 @@ from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.records import Recall
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
+from tests.models import ByLength
 from tests.support import record, write_dataset
 
 
@@ -67,4 +68,4 @@ def test_only_the_oracle_reads_gold() -> None:
     assert [name for name in MEMORIES.built_in if MEMORIES.get(name).reads_gold] == ["oracle"]
     for name in MEMORIES.built_in:
         if name != "oracle":
-            build_memory(resolve_configuration(name), MemoryTools(no_vectors))
+            build_memory(resolve_configuration(name), MemoryTools(no_vectors, reranker=lambda spec: ByLength()))

@@ -33,6 +33,7 @@ from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import FixtureEmbedder, Part, PartInput
+from tests.models import ByLength
 from tests.support import record, write_dataset
 
 PARTS: tuple[Part[Any], ...] = (MESSAGES, DOCUMENT, VECTORS)
@@ -97,7 +98,9 @@ def gold(question_id: str) -> Gold:
 
 
 def recall(fixture: Fixture, preset: str, *overrides: str) -> Recall:
-    memory = build_memory(resolve_configuration(preset, overrides), MemoryTools(embed_query, gold))
+    memory = build_memory(
+        resolve_configuration(preset, overrides), MemoryTools(embed_query, gold, reranker=lambda spec: ByLength())
+    )
     return complete(memory.recall(QUESTION, fixture))
 
 
@@ -197,6 +200,14 @@ def test_combined_is_document_hits_and_last_messages(fixture: Fixture) -> None:
     assert ranks(recalled) == {"s1:2": 1, "s2:2": 2}
 
 
+def test_rag_rerank_is_the_best_by_the_reranker(fixture: Fixture) -> None:
+    nearest = recall(fixture, "rag", "top_k=4")
+    shortest = sorted(nearest.items, key=lambda item: len(item.text))[0]
+    (item,) = recall(fixture, "rag-rerank", "top_k=1", "rerank_depth=4").items
+    assert (item.text, item.rank) == (shortest.text, 1)
+    assert len(recall(fixture, "rag-rerank").items) == 10
+
+
 def test_oracle_is_the_evidence_sessions(fixture: Fixture) -> None:
     assert message_ids(recall(fixture, "oracle")) == ["s1:0", "s1:1", "s1:2", "s3:0", "s3:1", "s3:2"]
 
@@ -224,7 +235,7 @@ def prepared(folder: Path, one: dict[str, Any]) -> tuple[LongMemEvalDataset, Fix
 
 
 def recall_prepared(data: LongMemEvalDataset, fixture: Fixture, preset: str, *overrides: str) -> Recall:
-    tools = MemoryTools(lambda text: HashingEmbedder(64).embed([text])[0], data.gold)
+    tools = MemoryTools(lambda text: HashingEmbedder(64).embed([text])[0], data.gold, reranker=lambda spec: ByLength())
     (question,) = data.questions()
     return complete(build_memory(resolve_configuration(preset, overrides), tools).recall(question, fixture))
 

@@ -1,9 +1,11 @@
 """`bm25`, `hybrid` and what they lend to semantic recall: rankings, windows, budgets."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.event_loop import complete
@@ -107,6 +109,25 @@ def test_sessions_by_votes(fixture: Fixture) -> None:
     assert [len(unit.message_ids) for unit in units] == [len(SESSIONS[unit.unit_id]) for unit in units]
     recall = complete(memory.recall(question(query, fixture), fixture))
     assert [item.message_ids[0] for item in recall.items] == list(units[0].message_ids)
+
+
+def test_rag_rerank_is_the_nearest_messages_read_again(fixture: Fixture) -> None:
+    """The best four by cosine similarity, in the order of a reranker that likes the last of the alphabet."""
+
+    class Alphabet:
+        spec = fingerprint = "test/alphabet"
+
+        def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
+            return np.array([sorted(texts).index(text) for text in texts], np.float64)
+
+    query = question("Which rivers are in France?", fixture)
+    tools = MemoryTools(lambda text: EMBEDDER.embed([text])[0], reranker=lambda spec: Alphabet())
+    memory = build_memory(resolve_configuration("rag-rerank", ["rerank_depth=4"]), tools)
+    assert isinstance(memory, RankingMemory)
+    nearest = ranked("rag", query.text, fixture)
+    units = [unit.message_ids[0] for unit in memory.rank(query, fixture)]
+    text = {message.message_id: message.content for message in fixture.memory.messages}
+    assert units == [*sorted(nearest[:4], key=text.__getitem__, reverse=True), *nearest[4:]]
 
 
 def test_two_good_turns_outvote_the_best_one() -> None:

@@ -5,6 +5,7 @@ and j of the text]. The mean is over the padded width, so padding would show in 
 """
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -210,6 +211,35 @@ def test_wrong_spec_says_what_would_be_right(spec: str, message: str) -> None:
     pytest.importorskip("fastembed")
     with pytest.raises(HarnessError, match=message):
         load_reranker(spec)
+
+
+@pytest.mark.parametrize("downloads", [True, False])
+def test_a_named_model_that_is_not_here_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], downloads: bool
+) -> None:
+    pytest.importorskip("fastembed")
+    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path))
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail(f"waits for {seconds} s"))
+    why = r" and cannot be downloaded: \S.*" if downloads else ""
+    with pytest.raises(HarnessError, match=rf"is not on this machine{why}\. .*--set reranker=fastembed:FOLDER"):
+        load_reranker("fastembed:Xenova/ms-marco-MiniLM-L-12-v2", here=not downloads)
+    assert "fastembed" not in "".join(capfd.readouterr())
+
+
+def test_a_named_model_that_was_downloaded_is_used(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = tmp_path / "models--Xenova--ms-marco-MiniLM-L-6-v2"
+    (kept / "snapshots" / "a1" / "onnx").mkdir(parents=True)
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text("a1")
+    for name in FOLDER_FILES:
+        at = kept / "snapshots" / "a1" / ("onnx" if name == "model.onnx" else "") / name
+        at.write_bytes((folder / name).read_bytes())
+    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path))
+    reranker = load_reranker("fastembed:Xenova/ms-marco-MiniLM-L-6-v2")
+    assert reranker.scores("which pet?", ["a pet"]) == pytest.approx([2 / 64])
+    assert caplog.messages == []
 
 
 def test_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,9 @@ class Caller:
         """True if the size of a call must be known."""
         return self._account is not None or self._gate.counts_tokens
 
-    async def call(self, send: Callable[[float, Permit], Awaitable[R]], size: TokenEstimate) -> "Called[R]":
+    async def call(
+        self, send: Callable[[float, Permit], Awaitable[R]], size: TokenEstimate, most: float | None = None
+    ) -> "Called[R]":
         """Send until there is an answer or another attempt is useless.
 
         An empty reply is retried like a failure. One that stays empty is returned; the usage is that of all replies.
@@ -98,6 +100,7 @@ class Caller:
         Args:
             send: makes one attempt with a time limit in seconds, and passes the headers to the permit.
             size: tokens of the call, if they are needed.
+            most: highest cost of one attempt, US dollars; None: that of its tokens.
 
         Raises:
             TransientModelError: all attempts failed in a way that might have passed.
@@ -106,7 +109,9 @@ class Caller:
             EndpointDownError: no call to this endpoint has succeeded for too long.
             SpendingLimitError: the account has no room for the call.
         """
-        call = _Call(size, (price(self._spec, *astuple(size)) or 0.0) if self._account else 0.0)
+        if most is None:
+            most = (price(self._spec, *astuple(size)) or 0.0) if self._account else 0.0
+        call = _Call(size, most)
         reply, attempts = await call_with_retries(
             lambda: self._attempt(send, call),
             max_attempts=self._options.max_attempts,

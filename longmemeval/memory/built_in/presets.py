@@ -15,6 +15,7 @@ from longmemeval.memory.parameters import (
     LastMessages,
     Parameters,
     RagParameters,
+    RerankedParameters,
     RetrievalParameters,
     SemanticParameters,
     SimpleFastParameters,
@@ -93,8 +94,7 @@ def _oracle(parameters: Parameters, tools: MemoryTools) -> MemorySystem:
 
 def _ranked(method: Method) -> Callable[[RetrievalParameters, MemoryTools], MemorySystem]:
     def build(parameters: RetrievalParameters, tools: MemoryTools) -> MemorySystem:
-        search = RankedSearch(method, parameters, tools.embed_query, tools.analyse)
-        return SearchingMemory(parameters, search, tools.count_tokens)
+        return SearchingMemory(parameters, RankedSearch(method, parameters, tools), tools.count_tokens)
 
     return build
 
@@ -105,7 +105,7 @@ def _semantic(working_memory: bool) -> Callable[[SemanticParameters, MemoryTools
         if parameters.retriever == "nearest":
             search = NearestSearch(tools.embed_query, parameters.scope == "thread")
         else:
-            search = RankedSearch(parameters.retriever, parameters, tools.embed_query, tools.analyse)
+            search = RankedSearch(parameters.retriever, parameters, tools)
         return SearchingMemory(parameters, search, tools.count_tokens, working_memory)
 
     return build
@@ -173,6 +173,14 @@ SEMANTIC_RECALL = MemoryDefinition(
 RAG = MemoryDefinition(
     "the nearest messages by embedding, without neighbours or recent messages",
     RagParameters,
+    _semantic_parts,
+    _semantic(working_memory=False),
+    may_read=_RANKED,
+)
+
+RAG_RERANK = MemoryDefinition(
+    "as rag, the best of the 50 nearest messages by a cross-encoder",
+    RerankedParameters,
     _semantic_parts,
     _semantic(working_memory=False),
     may_read=_RANKED,

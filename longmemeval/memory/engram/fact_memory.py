@@ -82,7 +82,7 @@ class LeanEngram:
         self._tools = tools
         self._facts = FactRanker(parameters, tools.embed_query)
         hybrid = RetrievalParameters.model_validate({"last_messages": 0, "message_range": 0})
-        self._search = RankedSearch("hybrid", hybrid, tools.embed_query)
+        self._search = RankedSearch("hybrid", hybrid, tools)
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
         """Return the question as it is embedded."""

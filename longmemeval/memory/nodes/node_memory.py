@@ -275,7 +275,7 @@ class TypedNodes:
         self._one_node = len(self._templates) == 1
         self._time_fields = {node.name: node.filters.time for node in self._nodes.nodes.nodes}
         self._entries = EntrySearch(self._nodes, NodeVectors(self._nodes), parameters, tools.embed_query)
-        self._messages = RankedSearch("hybrid", parameters, tools.embed_query, tools.analyse)
+        self._messages = RankedSearch("hybrid", parameters, tools)
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
         """Return the texts to embed for `question`: the whole for the entries, then those for searching messages."""
@@ -290,6 +290,8 @@ class TypedNodes:
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """Return entries first, then messages, both in time order."""
+        if self._parameters.entry_share < 1 and self._parameters.top_k:
+            await self._messages.fetch(question, fixture)
         return await in_thread(self._recall, question, fixture)
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:

@@ -36,6 +36,7 @@ _IN_WORDS = {
     "query_model.spec": "model that analyses questions",
     "embedder.spec": "embedder",
     "embedder.fingerprint": "files of the embedder",
+    "reranker": "files of the reranker",
     "embedder.query_prefix": "prefix of questions",
     "batch": "use of a batch endpoint",
 } | words_of_records(ReadingOptions, "reading")

@@ -1,6 +1,7 @@
 """Recall for one question repeatedly, with various memories: for `inspect` and the recall explorer."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from threading import Lock
 
 from msgspec import Struct, structs
@@ -16,10 +17,12 @@ from longmemeval.memory.protocol import ExplainsScores, MemoryTools
 from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
 from longmemeval.pipeline.prepare.query_vectors import QueryVectors, query_vectors
 from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
+from longmemeval.ranking.rerank import load_reranker
 from longmemeval.records import Haystack, Question, Recall
 from longmemeval.settings import Folders
 
 Lend = Callable[[MemoryTools], MemoryTools]
+_HERE = partial(load_reranker, here=True)
 
 
 def _unchanged(tools: MemoryTools) -> MemoryTools:
@@ -87,9 +90,8 @@ class Recaller:
         if analyses:
             complete(analyses.ask([question]))
         vectors = self._vectors_of(fixtures, question)
-        memory = build_memory(
-            configuration, lend(MemoryTools(vectors, analyse=analyses, count_tokens=self._counter.count))
-        )
+        tools = MemoryTools(vectors, analyse=analyses, count_tokens=self._counter.count, reranker=_HERE)
+        memory = build_memory(configuration, lend(tools))
         recall = complete(recall_of(memory, question, fixture))
         ingredients = memory.ingredients(question, fixture) if explain and isinstance(memory, ExplainsScores) else {}
         tokens = sum(self._counter.count(item.text) for item in recall.items)

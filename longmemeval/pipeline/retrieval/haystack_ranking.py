@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,7 @@ from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare.query_vectors import QueryVectors, VectorSource
 from longmemeval.pipeline.retrieval.ranking_run import ranked_otherwise, recalled, second_recall
 from longmemeval.ranking.questions import QuestionAnalysis
+from longmemeval.ranking.rerank import load_reranker
 from longmemeval.records import Gold, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
 
@@ -89,6 +90,7 @@ def _rank_all(task: MemoryTask, fixture: Fixture, level: Granularity) -> MemoryR
         embed_query=_SentVectors(task),
         gold=task.gold.__getitem__ if task.gold else None,
         analyse=(lambda question: task.analyses[question.question_id]) if task.analyses else None,
+        reranker=partial(load_reranker, access=task.models),
         models=task.models,
     )
     system = build_memory(task.configuration, tools)

@@ -26,7 +26,7 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.measures.notation import Ranking, RetrievalProtocol
 from longmemeval.memory.built_in.presets import gold_for
-from longmemeval.memory.configuration import MemoryConfiguration, build_memory, definition_of
+from longmemeval.memory.configuration import MemoryConfiguration, build_memory, definition_of, ready_reranker
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
 from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors, VectorSource, speaker_names_of
@@ -94,6 +94,14 @@ class Planning:
         account = job.account(run_id)
         analyses = question_analyses(configuration, self._query_model, job.folders, account)
         marks = fixtures.marks(job.questions)
+        models = ModelAccess(
+            embedder=self._embedder or "",
+            options=self._reached_by,
+            cache_dir=job.folders.cache_dir.absolute(),
+            account=account,
+            calls_file=(job.folders.results_dir / run_id / CALLS).absolute(),
+        )
+        load_reranker, reranker = ready_reranker(configuration, models)
         settings = RetrievalSettings(
             memory=memory_settings(configuration),
             reads_gold=reads_gold,
@@ -101,6 +109,7 @@ class Planning:
             granularity=job.level,
             preparation=self._prepared,
             embedder=identity,
+            reranker=reranker,
             query_model=analyses.settings if analyses else None,
             not_reproducible=tuple(marks),
             parts=marks,
@@ -112,14 +121,9 @@ class Planning:
         if embeds:
             self._vectors[source] = source.vectors(job.questions, account)
         vectors = self._vectors[source]
-        models = ModelAccess(
-            embedder=self._embedder or "",
-            options=reached_by,
-            cache_dir=job.folders.cache_dir.absolute(),
-            account=account,
-            calls_file=(job.folders.results_dir / run_id / CALLS).absolute(),
+        tools = MemoryTools(
+            vectors, gold_for(configuration, job.dataset), analyse=analyses, reranker=load_reranker, models=models
         )
-        tools = MemoryTools(vectors, gold_for(configuration, job.dataset), analyse=analyses, models=models)
         system = build_memory(configuration, tools)
         return Plan(
             job,
@@ -170,7 +174,7 @@ class Plan:
     @property
     def ranks_fast(self) -> bool:
         """True if ranking takes time in proportion to the stored bytes, without another program or a model."""
-        return self.fixtures.computes_alone and not self.configuration.parameters.get("reranker")
+        return self.fixtures.computes_alone and not self.settings.reranker
 
     def size(self, questions: Sequence[Question]) -> int:
         """Return the stored bytes that are searched for `questions`, counted for each question."""

@@ -18,7 +18,7 @@ from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.tokens import Call, CallCounter, TokenCounter, token_counter
 from longmemeval.memory.asking import recall_of
 from longmemeval.memory.built_in.presets import gold_for
-from longmemeval.memory.configuration import analysis_of, build_memory, definition_of
+from longmemeval.memory.configuration import analysis_of, build_memory, definition_of, reranker_of
 from longmemeval.memory.items import message_item
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.search import Budget
@@ -65,9 +65,13 @@ def _prompts(
     Raises:
         FixtureError: not prepared.
     """
-    configuration = plan.configuration
+    configuration, reranked = plan.configuration, reranker_of(plan.configuration)
+    if reranked:
+        parameters = configuration.parameters | {"reranker": None}
+        configuration = configuration.model_copy(update={"parameters": parameters})
     opened = {question.haystack_id: fixtures.open(question.haystack_id) for question in questions}
     embed, manner = _vectors(plan, questions, fixtures)
+    manner += ", not reranked" if reranked else ""
     analysis = analysis_of(configuration)
     if analysis.asks_model:
         manner += "; asking the model about the questions first is not counted"

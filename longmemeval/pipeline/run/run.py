@@ -14,7 +14,7 @@ from longmemeval.llm.protocol import LimitedChatModel
 from longmemeval.llm.registry import ModelAccess, load_chat_model
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.built_in.presets import gold_for
-from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory
+from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, ready_reranker
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
@@ -156,6 +156,7 @@ class _Ready:
             questions, self._embedder, options.embedder, of_preparation, folders, account=account
         )
         self._hashes = self.fixtures.hashes(questions)
+        self._load_reranker, self._reranker = ready_reranker(plan.configuration, self._model_access)
         # Last, since loading a model may take minutes.
         self._server = {} if self.batches else ask_server(self._model, plan, folder)
         if self._server:
@@ -175,6 +176,7 @@ class _Ready:
             settings=structs.replace(
                 plan.settings,
                 embedder=self._embedder,
+                reranker=self._reranker,
                 token_counter=self.counter.name,
                 save_prompts=plan.options.save_prompts,
                 batch=bool(plan.options.batch),
@@ -207,6 +209,7 @@ class _Ready:
             gold=gold_for(self._plan.configuration, self._plan.dataset),
             count_tokens=self.counter.count,
             analyse=self.analyses,
+            reranker=self._load_reranker,
             models=self._model_access,
         )
         return build_memory(self._plan.configuration, tools)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from longmemeval.memory.configuration import MEMORIES
 from tests.conftest import real_file
-from tests.models import minilm_folder
+from tests.models import PRESETS_HERE, minilm_folder
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval
 
@@ -37,7 +36,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "prepare",
         "--dataset",
         data,
-        *(word for preset in MEMORIES.built_in for word in ("--memory", preset)),
+        *(word for preset in PRESETS_HERE for word in ("--memory", preset)),
         "--embedder",
         "hashing:384",
         cwd=folder,
@@ -51,12 +50,12 @@ def served(workspace: Path) -> Iterator[ModelServer]:
     """The endpoint, after all presets were run and evaluated through it."""
     data = real_file("longmemeval_e47becba.json")
     with ModelServer(respond) as server:
-        for preset in MEMORIES.built_in:
+        for preset in PRESETS_HERE:
             longmemeval(
                 "run", "--dataset", data, "--memory", preset, "--model", "openai/gpt-4o-2024-08-06",
                 "--api-base", server.url, "--run-id", preset, cwd=workspace,
             )  # fmt: skip
-        longmemeval("evaluate", *MEMORIES.built_in, "--api-base", server.url, cwd=workspace)
+        longmemeval("evaluate", *PRESETS_HERE, "--api-base", server.url, cwd=workspace)
         yield server
 
 
@@ -89,7 +88,7 @@ def test_nothing_prepared_holds_gold(workspace: Path) -> None:
 
 
 def test_no_request_carries_a_label(served: ModelServer) -> None:
-    assert len(served.chat_requests) == 2 * len(MEMORIES.built_in)
+    assert len(served.chat_requests) == 2 * len(PRESETS_HERE)
     for request in served.chat_requests:
         body = json.dumps(request.body)
         assert set(request.body) <= {"model", "messages", "temperature", "max_tokens", "n", "tools", "tool_choice"}
@@ -99,14 +98,14 @@ def test_no_request_carries_a_label(served: ModelServer) -> None:
 
 def test_question_date_reaches_every_reader(served: ModelServer) -> None:
     readers = [prompt for prompt in prompts(served) if "Is the model response correct?" not in prompt]
-    assert len(readers) == len(MEMORIES.built_in)
+    assert len(readers) == len(PRESETS_HERE)
     assert all("2023/05/30 (Tue) 23:40" in prompt for prompt in readers)
 
 
 def test_judge_prompts_are_the_official_ones_byte_for_byte(served: ModelServer, workspace: Path) -> None:
     judged = [request.body for request in served.chat_requests if "Is the model response" in str(request.body)]
-    assert len(judged) == len(MEMORIES.built_in)
-    for body, preset in zip(judged, MEMORIES.built_in, strict=True):
+    assert len(judged) == len(PRESETS_HERE)
+    for body, preset in zip(judged, PRESETS_HERE, strict=True):
         hypothesis = json_lines(workspace / "results" / preset / "answers.jsonl")[0]["hypothesis"]
         prompt = body["messages"][0]["content"]
         # Taking the three values out again leaves the template itself.
@@ -158,7 +157,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_scores_follow_from_what_was_recalled(served: ModelServer, workspace: Path) -> None:
     scores = {}
-    for preset in MEMORIES.built_in:
+    for preset in PRESETS_HERE:
         (metrics,) = (workspace / "results" / preset / "metrics").glob("*.json")
         document = json.loads(metrics.read_text())
         # The official prompts, but served by the tests: only the provider's own address is official.
@@ -166,7 +165,7 @@ def test_scores_follow_from_what_was_recalled(served: ModelServer, workspace: Pa
         assert document["overall"]["n"] == 1
         scores[preset] = document["overall"]["accuracy"]
     # This model asks no tool for a file, so that it has read none.
-    assert scores == dict.fromkeys(MEMORIES.built_in, 1.0) | {"none": 0.0, "files": 0.0}
+    assert scores == dict.fromkeys(PRESETS_HERE, 1.0) | {"none": 0.0, "files": 0.0}
 
 
 def test_full_history_holds_every_message(served: ModelServer, workspace: Path) -> None:
