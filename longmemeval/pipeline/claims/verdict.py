@@ -66,11 +66,12 @@ class Attempt(Struct, frozen=True):
 def verdict_on(claim: Claim, measured: Measured) -> ClaimVerdict:
     """Return the verdict.
 
-    The interval of the difference is that of the measured score minus the claimed value. If the number of questions is
-    not the claim's, other questions may have been asked, and the sampling error of the claim is added
-    (`shifted_interval`; its own interval is Wilson's, which for scores other than right and wrong is too wide rather
-    than too narrow, as no variable between 0 and 1 has a larger variance at a given mean). The same questions
-    have the same sampling error in both: then the claimed value is a constant.
+    The interval is that of the difference of two samples: a claim with a known number of questions has a sampling error
+    too (`shifted_interval`; its own interval is Wilson's, which for scores other than right and wrong is too wide rather
+    than too narrow, as no variable between 0 and 1 has a larger variance at a given mean). This holds for the same
+    questions also: models answer them differently each time, and nobody knows how the two sets of answers depend on each
+    other; independence gives the widest interval. If the number is unknown, the claimed value is a constant, and a true
+    figure is rejected too often.
 
     `not reproduced`: the interval leaves out zero. `cannot be told`: it does not, and the questions are too few to show
     a difference of `TELLING` with 80% power (`questions_to_tell`, from the width of the interval measured here).
@@ -98,8 +99,7 @@ def verdicts_on_groups(claim: Claim, whole: Measured, groups: Mapping[str, Measu
 
 
 def _verdict(value: float, n: int | None, measured: Measured, *, together: int = 1) -> ClaimVerdict:
-    is_other_sample = n is not None and n != measured.n
-    own = wilson_interval(round(value * n), n) if is_other_sample and n else None
+    own = wilson_interval(round(value * n), n) if n else None
     low, high = shifted_interval(
         measured.value,
         joint_interval(measured.value, measured.interval, together),
@@ -108,7 +108,8 @@ def _verdict(value: float, n: int | None, measured: Measured, *, together: int =
     )
     width = (measured.interval[1] - measured.interval[0]) / 2
     error = (own[1] - own[0]) / 2 / _Z if own else 0.0
-    needed = _needed(measured.n * (width / _Z) ** 2, error, n, ALPHA / together)
+    variance = measured.n * (width / _Z) ** 2
+    needed = questions_to_tell(TELLING, variance, other_error=error, alpha=ALPHA / together)
     difference = measured.value - value
     same = abs(difference) <= _ROUNDED and n == measured.n
     finding: ClaimFinding = "consistent"
@@ -136,15 +137,6 @@ def figures(verdict: ClaimVerdict) -> str:
         f"Claimed {percent(verdict.claimed)}{on}, measured {percent(measured.value)} {bounds(measured.interval)} on "
         f"{count_of(measured.n, 'question')}; difference {signed_bounds(verdict.interval)} points."
     )
-
-
-def _needed(variance: float, error: float, n: int | None, alpha: float) -> int | None:
-    """Return how many questions would tell; the claim's own number, with its sampling error, if no other does."""
-    needed = questions_to_tell(TELLING, variance, other_error=error, alpha=alpha)
-    alone = questions_to_tell(TELLING, variance, alpha=alpha)
-    if n and alone and alone <= n and (needed is None or needed > n):
-        return n
-    return needed
 
 
 def _text(
