@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from longmemeval.api.run import evaluate as evaluate
     from longmemeval.api.run import run as run
     from longmemeval.api.run import runs as runs
+    from longmemeval.api.verbs import bridge_judges as bridge_judges
     from longmemeval.api.verbs import check_judge as check_judge
     from longmemeval.api.verbs import compare as compare
     from longmemeval.api.verbs import demo as demo
@@ -61,8 +62,8 @@ _EXPORTED = {
     "api.data": "Data load_dataset Memory",
     "api.run": "arun evaluate Run run runs",
     "api.verbs": (
-        "check_judge compare demo download_dataset export import_answers import_chats inspect make_board "
-        "merge prepare probe retrieve sign verify"
+        "bridge_judges check_judge compare demo download_dataset export import_answers import_chats inspect "
+        "make_board merge prepare probe retrieve sign verify"
     ),
     "errors": "HarnessError",
     "judges.offline.refusal": "abstains",

@@ -228,6 +228,7 @@ RUN_VERBS = {
     "longmemeval.pipeline.demo",
     "longmemeval.pipeline.probe.probe",
     "longmemeval.pipeline.run.estimate",
+    "longmemeval.pipeline.evaluate.bridging",
     "longmemeval.pipeline.evaluate.estimate",
     "longmemeval.pipeline.evaluate.several",
     "longmemeval.testing.assertions",

@@ -15,9 +15,10 @@ from longmemeval.pipeline import board
 from longmemeval.pipeline import demo as demonstration
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.compare.verdict import MARGIN
+from longmemeval.pipeline.evaluate import bridging
 from longmemeval.pipeline.inspect import inspect as inspecting
 from longmemeval.pipeline.judge_check import check as checking
-from longmemeval.pipeline.options import PrepareOptions, RetrievalOptions
+from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions, RetrievalOptions
 from longmemeval.pipeline.prepare import prepare as preparing
 from longmemeval.pipeline.probe import probe as probing
 from longmemeval.pipeline.retrieval import retrieve as retrieving
@@ -352,6 +353,32 @@ def check_judge(
     """
     chosen = as_data(data)
     return checking.JudgeChecking(chosen.dataset, judge, selection=chosen.selection, folders=folders).check()
+
+
+@checked(runs="bridge_judges('gpt-4o-2024-08-06', 'gpt-4.1', 'one-run', 'another'), without a list")
+def bridge_judges(
+    old: str,
+    new: str,
+    *runs: Run | Evaluation | str,
+    options: EvaluateOptions = EvaluateOptions(),
+    folders: Folders | None = None,
+) -> bridging.MadeBridge:
+    """Compare two judges on the same answers, grading what is missing, and store the bridge among the results.
+
+    Args:
+        old: a judge as for `evaluate`, or the id of one that has graded the runs.
+        new: the judge that replaces it.
+        runs: runs over the same questions.
+        options: options of grading, for both judges.
+        folders: the folders; None: those of the first run.
+
+    Raises:
+        HarnessError: a run or judge is unknown, or the runs differ in data or questions, or the judges in metric.
+    """
+    if not runs:
+        raise HarnessError("No runs to bridge the judges with", fix="Write bridge_judges(old, new, 'one-run')")
+    place = _folders_of(runs[0], folders)
+    return bridging.bridge_judges(old, new, [_id(run) for run in runs], options=options, folders=place)
 
 
 @checked()

@@ -49,7 +49,7 @@ SUMMARIES = {
     "claims": "Reproduce published scores.",
     "verify": "Check all hashes and recompute all scores.",
     "sign": "Sign a run with your private key.",
-    "judge": "Measure a judge's error rates.",
+    "judge": "Measure a judge's error rates, or compare two judges.",
     "import": "Import answers from another system.",
     "export": "Export a run to a format that other tools read.",
     "merge": "Merge the runs of all shards.",

@@ -12,12 +12,12 @@ from longmemeval.statistics.resampling import bootstrap_mean, share_haystacks
 # Wilson intervals, percentiles and the spread of repeated runs.
 
 
-def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def wilson_interval(successes: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval of a proportion (Wilson 1927, without continuity correction).
 
     Args:
         successes: number of the `n` trials that succeeded.
-        n: number of trials; 0: nothing is known and the interval is (0, 1).
+        n: number of trials, or how many independent ones they are worth; 0: nothing is known, the interval is (0, 1).
         confidence: between 0 and 1.
 
     Returns:

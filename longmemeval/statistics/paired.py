@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
+from longmemeval.statistics.intervals import wilson_interval
 from longmemeval.statistics.power import design_effect
 from longmemeval.statistics.resampling import RESAMPLES, share_haystacks, sign_flip_interval, sign_flip_p
 
@@ -297,6 +298,40 @@ def agreement(
         by_type={name: _concordance(group) for name, group in groups.items()},
         disputed=tuple(question for question, (a, b) in pairs.items() if a is not None and b is not None and a != b),
     )
+
+
+def kappa_interval(labels: Sequence[tuple[bool, bool]], clusters: Sequence[str]) -> tuple[float, float] | None:
+    """Return the 95% CI of Cohen's kappa.
+
+    The large-sample variance (Fleiss, Cohen and Everitt 1969, Psychological Bulletin 72:323) is the sum of the squared
+    influences of the answers, those of answers that share a haystack added up first. It says how many independent
+    answers the observed agreement is worth, given the agreement by chance; the bounds are kappa at Wilson's bounds of
+    the agreement of so many. So near-complete agreement has an interval with a width; complete agreement, which has no
+    variance, is worth as many answers as there are units.
+
+    Args:
+        labels: the two judges' labels of each answer.
+        clusters: haystack, or question, of each answer.
+
+    Returns:
+        None where kappa is (see `_concordance`).
+    """
+    n, kappa = len(labels), _concordance(labels).kappa
+    if kappa is None:
+        return None
+    observed, a, b = (sum(values) / n for values in ([a == b for a, b in labels], *zip(*labels, strict=True)))
+    chance = a * b + (1 - a) * (1 - b)
+    influence: dict[str | int, float] = {}
+    shared = share_haystacks(clusters)
+    for place, (label_a, label_b) in enumerate(labels):
+        unit = clusters[place] if shared else place
+        moved = (2 * b - 1) * (label_a - a) + (2 * a - 1) * (label_b - b)
+        own = ((label_a == label_b) - observed - moved * (1 - observed) / (1 - chance)) / (1 - chance)
+        influence[unit] = influence.get(unit, 0.0) + own
+    variance = fsum(value * value for value in influence.values()) / n**2 * (1 - chance) ** 2
+    worth = observed * (1 - observed) / variance if variance > 0 else len(influence)
+    low, high = wilson_interval(observed * worth, worth)
+    return max(-1.0, (low - chance) / (1 - chance)), (high - chance) / (1 - chance)
 
 
 def _concordance(pairs: Iterable[tuple[bool | None, bool | None]]) -> Concordance:

@@ -17,8 +17,8 @@ from tests.cli.terminal import WIDTHS, check_snapshot, shown
 GROUP = typer.main.get_group(app)
 VERBS = [name for name in GROUP.commands if name not in ("datasets", "judge", "memory", "plugins", "board", "claims")]
 LINES = ["", *VERBS, "plugins", "datasets", *(f"datasets {name}" for name in ("list", "download", "verify", "stats"))]
-LINES += ["judge", "judge check", "memory", "memory init", "memory install", "memory check", "board", "board build"]
-LINES += ["claims", "claims list", "claims show", "claims table", "claims try"]
+LINES += ["judge", "judge bridge", "judge check", "memory", "memory init", "memory install", "memory check"]
+LINES += ["board", "board build", "claims", "claims list", "claims show", "claims table", "claims try"]
 BOX = "╭│╰"
 
 

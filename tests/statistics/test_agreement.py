@@ -1,6 +1,7 @@
+import numpy as np
 import pytest
 
-from longmemeval.statistics.paired import Concordance, agreement
+from longmemeval.statistics.paired import Concordance, agreement, kappa_interval
 
 Labels = dict[str, bool | None]
 
@@ -74,3 +75,34 @@ def test_the_order_of_the_questions_does_not_matter() -> None:
     types = {one: "x" if number % 2 else "y" for number, one in enumerate(a)}
     back = dict(reversed(types.items()))
     assert agreement(a, b, types) == agreement(dict(reversed(a.items())), b, back)
+
+
+def test_complete_agreement_has_an_interval_with_a_width() -> None:
+    """Ten of ten: Wilson's lower bound of the agreement is 0.7225, by chance 0.5."""
+    pairs = [(True, True)] * 5 + [(False, False)] * 5
+    interval = kappa_interval(pairs, list("abcdefghij"))
+    assert interval == pytest.approx(((0.72246 - 0.5) / 0.5, 1.0), abs=1e-4)
+    assert kappa_interval([(True, True)] * 4, list("abcd")) is None
+    assert kappa_interval([], []) is None
+
+
+@pytest.mark.parametrize(
+    ("n", "shares", "kappa"),
+    [(108, (0.6, 0.01, 0.01, 0.38), 0.9580), (108, (0.4, 0.2, 0.1, 0.3), 0.4), (500, (0.6, 0.01, 0.02, 0.37), 0.9368)],
+)
+def test_the_interval_of_kappa_holds_it_in_95_of_100_cases(
+    n: int, shares: tuple[float, float, float, float], kappa: float
+) -> None:
+    draws, held, times = np.random.default_rng(1), 0, 1000
+    for both, a_only, b_only, neither in draws.multinomial(n, shares, size=times):
+        a, b = labels("q", both, a_only, b_only, neither)
+        interval = kappa_interval([(bool(a[name]), bool(b[name])) for name in a], list(a))
+        held += interval is not None and interval[0] <= kappa <= interval[1]
+    assert 0.93 < held / times < 0.985  # Two or three disagreements are coarse.
+
+
+def test_answers_that_share_a_haystack_are_worth_fewer() -> None:
+    """Each answer four times over, in one haystack: the interval of one time."""
+    a, b = labels("q", 20, 5, 10, 15)
+    pairs = [(bool(a[name]), bool(b[name])) for name in a]
+    assert kappa_interval(pairs * 4, list(a) * 4) == pytest.approx(kappa_interval(pairs, list(a)))

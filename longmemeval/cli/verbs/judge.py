@@ -1,17 +1,29 @@
-"""`longmemeval judge`: measure a judge's error rates."""
+"""`longmemeval judge`: measure a judge's error rates, and the shift from one judge to another."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.estimates import show_stages
+from longmemeval.cli.estimates import show_grading, show_stages
+from longmemeval.cli.main import continue_with
 from longmemeval.cli.options import add_verb
-from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.output import (
+    err,
+    out,
+    print_answer,
+    print_documents,
+    print_json,
+    print_lines,
+    print_table,
+    printable,
+)
 from longmemeval.cli.panels import Verbs
-from longmemeval.core.options import LIMITS, Flag
+from longmemeval.cli.verbs.evaluate import warn_unlabelled
+from longmemeval.core.options import LIMITS, Flag, Group
 from longmemeval.core.text.figures import count_of
-from longmemeval.pipeline.options import CheckOptions
+from longmemeval.pipeline.options import CheckOptions, EvaluateOptions
+from longmemeval.results.options import MovedDataset
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
@@ -19,7 +31,9 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.judge_check.check import JudgeChecking
 
 
-app = typer.Typer(cls=Verbs, help="Measure a judge's error rates.")
+app = typer.Typer(cls=Verbs, help="Measure a judge's error rates, or compare two judges.")
+_OF_BOTH = ("votes", "model_options", "concurrency", "spending")
+"""The options of grading that hold for both judges of a bridge."""
 
 
 def check(
@@ -84,4 +98,60 @@ def _document(checking: "JudgeChecking", stage: "Stage") -> dict[str, object]:
     }
 
 
+def bridge(
+    old: Annotated[str, Flag(metavar="OLD", help="Judge, as for `evaluate --judge`, or the id of one.", argument=True)],
+    new: Annotated[str, Flag(metavar="NEW", help="Judge that replaces it.", argument=True)],
+    run_ids: Annotated[list[str], Flag(metavar="RUN", help="Run ids, or patterns such as 'demo-*'.", argument=True)],
+    options: Annotated[EvaluateOptions, Group(_OF_BOTH)],
+    rates: shared.Rates,
+    places: shared.Places,
+    batch: shared.Batch,
+    dataset: MovedDataset = None,
+    dry_run: shared.DryRun = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Compare two judges on the same answers.
+
+    Shows agreement, the shift of the score, and differences between runs that change their verdict. Grades what either
+    judge has not graded yet, as `evaluate` does. The result is stored, `verify` recomputes it, and `compare` names it
+    if runs were graded by these judges (docs/grading.md).
+    """
+    from msgspec import structs
+
+    from longmemeval.pipeline.evaluate.bridging import bridge_judges, check_judges
+    from longmemeval.pipeline.evaluate.estimate import estimate_grading
+    from longmemeval.report.tables.bridge import bridge_answer
+
+    continue_with(with_provider=batch.batch)
+    folders = places.folders()
+    options = structs.replace(
+        options,
+        model_options=rates.on(options.model_options, folders),
+        concurrency=rates.file.concurrency.judge or options.concurrency,
+        batch=batch.options(),
+        dataset=dataset,
+        tell=lambda line: err.print(f"Note: {printable(line)}."),
+    )
+    runs = shared.Runs(run_ids=run_ids).named(folders)
+    if dry_run:
+        check_judges(old, new, runs, options, folders)
+        estimates = [estimate_grading([old, new], run_id, options=options, folders=folders) for run_id in runs]
+        if as_json:
+            print_documents(estimates)
+        for estimate in () if as_json else estimates:
+            show_grading(estimate)
+        return
+    made = bridge_judges(old, new, runs, options=options, folders=folders)
+    if as_json:
+        print_json({"bridge": made.bridge, "file": str(made.file)})
+    else:
+        print_answer(bridge_answer(made.bridge))
+        out.print(f"Bridge: {printable(str(made.file))}")
+    for evaluation in made.evaluations:
+        warn_unlabelled(evaluation)
+    if made.failed:
+        raise typer.Exit(1)
+
+
+add_verb(app, "bridge", bridge, example="longmemeval judge bridge offline/lexical strict@gpt-4o 'demo-*'")
 add_verb(app, "check", check, example="longmemeval judge check offline/lexical --dataset sample")

@@ -67,11 +67,10 @@ def verdict_on(claim: Claim, measured: Measured) -> ClaimVerdict:
     """Return the verdict.
 
     The interval is that of the difference of two samples: a claim with a known number of questions has a sampling error
-    too (`shifted_interval`; its own interval is Wilson's, which for scores other than right and wrong is too wide rather
-    than too narrow, as no variable between 0 and 1 has a larger variance at a given mean). This holds for the same
-    questions also: models answer them differently each time, and nobody knows how the two sets of answers depend on each
-    other; independence gives the widest interval. If the number is unknown, the claimed value is a constant, and a true
-    figure is rejected too often.
+    too (`shifted_interval`; its own interval is Wilson's, which for scores other than right and wrong is too wide, not
+    too narrow, as no variable between 0 and 1 has a larger variance at a given mean). This holds for the same questions
+    too: models answer them differently each time, and how far is not known; independent samples are the worst case. If
+    the number is unknown, the claimed value is a constant, and a true figure is rejected too often.
 
     `not reproduced`: the interval leaves out zero. `cannot be told`: it does not, and the questions are too few to show
     a difference of `TELLING` with 80% power (`questions_to_tell`, from the width of the interval measured here).

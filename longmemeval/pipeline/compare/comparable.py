@@ -43,8 +43,13 @@ _IN_WORDS = {
 """Plain words for settings whose names say too little; any other goes by the last part of its dotted name."""
 
 
-def check_comparable(graded: Sequence[Evaluation]) -> None:
+def check_comparable(
+    graded: Sequence[Evaluation], bridge: Callable[[Sequence[Evaluation]], str] = lambda graded: ""
+) -> None:
     """Raise if the runs' scores cannot be compared.
+
+    Args:
+        bridge: gives what else is known of the judges of runs that were graded by different ones, to follow the advice.
 
     Raises:
         HarnessError: a run is given twice, or the runs differ in data, metric, judge or questions.
@@ -59,7 +64,8 @@ def check_comparable(graded: Sequence[Evaluation]) -> None:
         lambda run: f"{run.manifest.dataset['name']} with content {run.manifest.dataset['content_sha256'][:12]}…",
         "Rerun on the same data, or show them side by side, by ability, with --across",
     )
-    remedy = _one_judge(graded)
+    differ = len({_judge(run) for run in graded}) > 1
+    remedy = _one_judge(graded) + bridge(graded) if differ else ""
     for what, key in (("metrics", _metric), ("judges", _judge)):
         _refuse(graded, f"The runs are scored by different {what}", key, _judge_and_metric, remedy)
     _refuse(

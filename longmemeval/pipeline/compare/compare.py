@@ -13,6 +13,7 @@ from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.memory.products.known import product_deviations
 from longmemeval.pipeline.compare.audited import audit_sentences, audits_of, compared_audit
 from longmemeval.pipeline.compare.baseline import break_even
+from longmemeval.pipeline.compare.bridge import bridge_sentence
 from longmemeval.pipeline.compare.comparable import (
     check_comparable,
     on_common_questions,
@@ -87,7 +88,7 @@ def compare_runs(
     left_out: list[Sentence] = []
     if common:
         graded, left_out = on_common_questions(graded)
-    check_comparable(graded)
+    check_comparable(graded, bridge_sentence)
     names = names_of(pool_repeats(graded))
     graded = with_token_warnings(graded, names)
     pools = pool_repeats(graded)

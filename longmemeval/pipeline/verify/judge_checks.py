@@ -1,4 +1,4 @@
-"""Check the judge checks that a run's corrected scores are based on, for `verify`."""
+"""Check the judge checks that a run's corrected scores are based on, and bridges between judges, for `verify`."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -9,11 +9,20 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.judges.definition import rules_of
 from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.pipeline.compare.bridge import FOLDER, check_bridge
 from longmemeval.pipeline.judge_check.again import check_stored
 from longmemeval.results.graded.judge_checks import CHECK, JudgeChecks, StoredCheck
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.warnings import check_command
 from longmemeval.settings import Folders
+
+__all__ = ["ScoreChecks", "bridge_results", "check_bridge"]
+
+
+def bridge_results(path: Path) -> Path | None:
+    """Return the results folder of the file of a bridge between judges; None if it is no such file."""
+    parents = path.absolute().parents
+    return parents[3] if path.is_file() and len(parents) > 3 and parents[2].name == FOLDER else None
 
 
 class ScoreChecks:

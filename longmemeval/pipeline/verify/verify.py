@@ -18,7 +18,7 @@ from longmemeval.judges.definition import rules_of
 from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of, known_parts, parts_of
 from longmemeval.pipeline.verify.fixtures import KnownParts, ReadFixtures, Remaker, cannot_prove
-from longmemeval.pipeline.verify.judge_checks import ScoreChecks
+from longmemeval.pipeline.verify.judge_checks import ScoreChecks, bridge_results, check_bridge
 from longmemeval.pipeline.verify.preparation import REPORTED, DataOf, PreparationCheck, code_since, read_other_code
 from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.pipeline.verify.signature import (
@@ -64,6 +64,7 @@ from longmemeval.settings import Folders
 from longmemeval.storage.fixture import stored_folders
 from longmemeval.storage.parts import Part
 
+_REPLIES = "that answers and labels are replies of the models and judges named"
 _UNREAD = "The run is signed; --public-key FILE checks by whom"
 _UNCOVERED = "An earlier version signed the run: the check of the judge is not covered by the signature; sign it again"
 
@@ -93,10 +94,10 @@ def verify(
     folders: Folders | None = None,
     remaker: Remaker | None = None,
 ) -> Verification:
-    """Check a run, or a preparation named `DATASET` or `DATASET/PREPARATION`.
+    """Check a run, a preparation named `DATASET` or `DATASET/PREPARATION`, or a bridge between judges.
 
     Args:
-        subject: a run id, or a preparation.
+        subject: a run id, a preparation, or the path of a bridge in the results.
         dataset: the location of the data, if they have moved or are not in the catalogue.
         memories: unregistered memories with parts in a preparation; registered ones are known.
         public_key: the reader's copy of the key with which a run has to be signed.
@@ -107,6 +108,8 @@ def verify(
         IntegrityError: the run's manifest, data or a journal cannot be read at all.
     """
     folders, remaker = folders or Folders(), remaker or Remaker(randrange(1_000_000))
+    if bridge_results(file := folders.results_dir / subject):
+        return structs.replace(_collect(subject, check_bridge(file, folders, dataset)), cannot_prove=(_REPLIES,))
     named = list(map(as_configuration, memories))
     given = dict[str, Part[Any]]()
     for memory in named:
@@ -138,12 +141,14 @@ def place_of(folder: Path, folders: Folders) -> tuple[str, Folders] | None:
     """Return the name of the run or preparation in a folder, wherever it is, and the folders to look in.
 
     Args:
-        folder: any path; None is returned if it is neither.
+        folder: any path; None is returned if it is neither. The file of a bridge between judges has a name too.
         folders: the folders in force.
     """
-    if not folder.is_dir():
-        return None
     path = folder.absolute()
+    if results := bridge_results(path):
+        return path.relative_to(results).as_posix(), beside(results / "run", folders)
+    if not path.is_dir():
+        return None
     if (path / "run.json").is_file():
         here = path.parent == folders.results_dir.absolute()
         return path.name, folders if here else beside(path, folders)

@@ -210,13 +210,17 @@ def _unchecked(judge: JudgeIdentity, asked: RunQuestions) -> str:
     return f"{unknown}. Measure it: `{check_command(judge, asked)}`."
 
 
+def spec_of(judge: JudgeIdentity, asked: RunQuestions) -> str:
+    """Return what `--judge` takes for a judge; empty for a set of the user's, and for imported labels."""
+    prompts = judge.templates.lower()
+    if rules_of(judge.model) or prompts == asked.benchmark.prompts:
+        return judge.model
+    return f"{prompts}@{judge.model}" if prompts in set_names() else ""
+
+
 def check_command(judge: JudgeIdentity, asked: RunQuestions) -> str:
     """Return the command that checks a judge on the data of a run; for a set of the user's, with JUDGE for its file."""
-    spec, prompts = "JUDGE", judge.templates.lower()
-    if rules_of(judge.model) or prompts == asked.benchmark.prompts:
-        spec = judge.model
-    elif prompts in set_names():
-        spec = f"{prompts}@{judge.model}"
+    spec = spec_of(judge, asked) or "JUDGE"
     planting = asked.benchmark.planting
     elsewhere = compares_words(judge) and not has_judged(asked.dataset.path)
     data = planting.judged_in if planting and elsewhere else ""

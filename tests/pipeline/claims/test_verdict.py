@@ -121,7 +121,9 @@ def test_each_group_has_a_verdict_of_its_own(claim: Claim) -> None:
         "right": "consistent",
         "small": "cannot be told",
     }
-    assert found["small"].needed is None  # The claim itself has 20 questions, which any number here would be compared with.
+    assert (
+        found["small"].needed is None
+    )  # The claim itself has 20 questions, which any number here would be compared with.
     assert [one.claimed_n for one in found.values()] == [200, 780, 20]
     assert verdicts_on_groups(planted, measured(36, 50), {"right": measured(22, 28)})["right"].claimed_n == 560
 
