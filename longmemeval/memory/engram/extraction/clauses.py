@@ -210,7 +210,7 @@ def _form(name: str) -> re.Pattern[str]:
 def other_cues() -> str:
     """Return the pattern of cues for which a sentence is read although it has neither "I" nor a known name."""
     alone = rf"\b(?i:{'|'.join(_clauses_file().lists['alone'])})\b"
-    forms = (_form(name).pattern for name in ("dropped_I", "dropped_I_am", "first_day", "brings_out"))
+    forms = (_form(name).pattern for name in ("dropped_I", "dropped_I_am", "first_day", "brings_out", "stolen"))
     return "|".join([*forms, alone, r"^(?:The|Home)\b", r"\bhappen(?:ing)?\b"])
 
 
@@ -238,6 +238,7 @@ def restored(text: str) -> str:
 
 def prepared(text: str) -> str:
     """Return a message in normalised spelling: days as numbers, "I" for "i", no tag at the end (", haha")."""
+    text = _form("name_next").sub(", and her name is", text)
     text = _form("small_i").sub("I", _protected(text.replace("\u2019", "'")))
     text = _form("ordinal_day").sub(lambda day: f"{_clauses_file().lists['ordinals'].index(day[1]) + 1} {day[2]}", text)
     text = _form("no_longer").sub(lambda no: f"I no longer {no['verb']}" if no["verb"] else "I'm no longer ", text)

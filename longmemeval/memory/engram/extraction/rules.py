@@ -73,13 +73,15 @@ def dated(sentence: str, start: int, said_at: datetime, rule: DateRule, former: 
     if over or rule == "stretch":
         return over or Dated(said_at)
     mention = _nearest(sentence, start, said_at)
+    if rule == "leaves" and mention is None and (last := _end_of(sentence, said_at)):
+        return Dated(_after(last), named=True)
     since = mention is not None and mention.phrase.lower().startswith("since")
     if rule in ("since", "lasting", "while") and not since:
         lasting = _FOR.search(sentence)
         return Dated(_before(said_at, lasting), named=True) if lasting else Dated(said_at)
     if mention is None:
         return Dated(said_at)
-    if rule == "leaves":
+    if rule == "leaves" and mention:
         return Dated(_after(_ahead(mention, said_at)), named=True)
     placed = _placed(mention, said_at, rule, former)
     if rule == "ends" and placed.valid_at < said_at:
@@ -128,6 +130,13 @@ def _placed(mention: MentionedDate, said_at: datetime, rule: DateRule, former: b
     over = _after(mention.end) if former else None
     latest = datetime.combine(mention.end, time()) if rule == "begins" and mention.end > mention.start else None
     return Dated(begin, over, mention.shown, named=True, latest=min(latest, said_at) if latest else None)
+
+
+def _end_of(words: str, said_at: datetime) -> date | None:
+    """Return the last day of the current year or month if words name it."""
+    found = _END_OF.search(words)
+    month = 12 if found and found["unit"] == "year" else said_at.month
+    return said_at.date().replace(day=1, month=month) + relativedelta(day=31) if found else None
 
 
 def _ahead(mention: MentionedDate, said_at: datetime) -> date:
@@ -283,6 +292,8 @@ def _over(ending: Ending, groups: dict[str, str], owner: str, known: Ledger) -> 
     if ending.written.kind == "renames":
         return named_by
     if ending.written.kind == "parts":
+        if about.named_by and not named_by:
+            return []  # a pet or a friend
         together = [fact for fact in known.current(owner, "status") if fact.object in _TOGETHER]
         partners = named_by or (
             [] if about.named_by else known.held(owner, ending.of) if not groups.keys() & _WHOM else []
@@ -376,6 +387,9 @@ _OTHER = (
 )
 _STATES = {"other": _OTHER, "plain": (*_OTHER, "pet", "owns", "plan", "relative", "habit")}
 """Prefixes of the predicates that are read from a sentence in another form."""
+_PRONOUN = re.compile(r"it|them|him|her|this|that|these|those|there|one|both|some|any|each other", re.IGNORECASE)
+"""A value that only another sentence explains."""
+_END_OF = re.compile(r"\bend of (?:the|this) (?P<unit>year|month)\b")
 _STARTING = re.compile(r"\b(?:starting|to start|and (?:I )?start) ?(?=on\b|in\b|from\b|next\b|tomorrow\b|\d)")
 _ITEM = re.compile(r", and |, or |, | and | & |; ")
 _QUESTION = re.compile(r"[^.!?\n]*\?")
@@ -422,9 +436,10 @@ def _until_the_last_day(claims: list[Claim], episode: Episode) -> list[Claim]:
     """Let a job that a message ends go on until the last day that it names: "I gave notice. I'm there until June"."""
     named = last_day(episode.text)
     mention = resolved(named["day"], episode.text, episode.event_at) if named else None
-    if not named or not mention:
+    last = _ahead(mention, episode.event_at) if mention else _end_of(named.get("day", ""), episode.event_at)
+    if not last:
         return claims
-    over, own = _after(_ahead(mention, episode.event_at)), "own" in named
+    over, own = _after(last), "own" in named
     return [
         msgspec.structs.replace(claim, valid_at=over, latest=None)
         if claim.kind == "end"
@@ -512,7 +527,7 @@ def _claims(
         yield claim_of("retract", subject, predicate, whole, Dated(episode.event_at), episode)
     for value in _listed(whole) if written.list else [whole]:
         value = _whole(_tidy(value)) if written.predicate in ("event", "plan") else _tidy(value)
-        if value or not written.object:
+        if (value or not written.object) and not _PRONOUN.fullmatch(value):
             claim = claim_of(written.kind, subject, predicate, value, when, episode, force)
             if written.date != "stretch" or not overlaps(claim, known):
                 yield claim
