@@ -1,4 +1,4 @@
-"""Names, titles and quotations that contain pronouns: no rule rewrites their words."""
+"""Names, titles and quotations that contain pronouns: a fact that has one of their words has them word for word."""
 
 import re
 import sys
@@ -7,12 +7,13 @@ from pathlib import Path
 
 from longmemeval.memory.engram import Engram
 
-PRONOUN = re.compile(r"(?<![\w'])(?:i|me|my|mine|you|your|yours|we|us|our|ours|i'm|you're|you've|she|he|it|its|they|them)(?![\w])", re.I)
 TITLES = [
     line.split(" | ")
     for line in (Path(__file__).parent / "titles.txt").read_text(encoding="utf-8").splitlines()
     if not line.startswith(";")
 ]
+FOUND = 79
+"""Names of which the rules made a fact, of 108; the others yield nothing."""
 
 
 def test_a_name_is_kept_word_for_word() -> None:
@@ -20,11 +21,11 @@ def test_a_name_is_kept_word_for_word() -> None:
     for said, name in TITLES:
         engine = Engram()
         engine.tell(said, datetime(2024, 3, 15, 10))
-        texts = [f"{fact.subject}: {fact.object}" for fact in engine.facts()]
-        words = [piece.strip(" ,'?!.") for piece in PRONOUN.split(name) if len(piece.strip(" ,'?!.")) > 3]
-        about = [text for text in texts if any(word.casefold() in text.casefold() for word in words)]
-        wrong += [(said, text) for text in about if name.casefold() not in text.casefold()]
-        whole += any(name.casefold() in text.casefold() for text in texts)
-    sys.stdout.write(f"{whole} of {len(TITLES)} names found\n" + "".join(f"{said}\n    {text}\n" for said, text in wrong))
+        texts = [fact.text for fact in engine.facts()]
+        word = re.compile("|".join(rf"\b{word}\b" for word in re.findall(r"\w{4,}", name)) or re.escape(name))
+        wrong += [f"{said} {text}" for text in texts if word.search(text) and name not in text]
+        whole += any(name in text for text in texts)
+    sys.stdout.write(f"{whole} of {len(TITLES)} names found\n")
     assert len(TITLES) >= 100
-    assert not wrong
+    assert wrong == []
+    assert whole >= FOUND

@@ -227,6 +227,7 @@ def _protected(text: str) -> str:
         lambda quoted: _form("any_pronoun").sub(rf"\g<0>{_MARKS[0]}", quoted[0]).translate(_MARKED), text
     )
     text = _form("title_pronoun").sub(rf"\g<0>{_MARKS[0]}", text)
+    text = _form("title_as").sub(rf"\g<0>{_MARKS[0]}", text)
     text = _form("abbreviation").sub(lambda short: short[0].translate(_MARKED), text)
     return _form("numbered").sub(lambda name: name[0].replace(" ", _JOIN), text)
 

@@ -390,7 +390,7 @@ _STATES = {"other": _OTHER, "plain": (*_OTHER, "pet", "owns", "plan", "relative"
 _PRONOUN = re.compile(r"it|them|him|her|this|that|these|those|there|one|both|some|any|each other", re.IGNORECASE)
 """A value that only another sentence explains."""
 _END_OF = re.compile(r"\bend of (?:the|this) (?P<unit>year|month)\b")
-_STARTING = re.compile(r"\b(?:starting|to start|and (?:I )?start) ?(?=on\b|in\b|from\b|next\b|tomorrow\b|\d)")
+_STARTING = re.compile(r"\b(?:starting|to start|(?:and |I |I'll |and I )start) ?(?=on\b|in\b|from\b|next\b|tomorrow\b|\d)")
 _ITEM = re.compile(r", and |, or |, | and | & |; ")
 _QUESTION = re.compile(r"[^.!?\n]*\?")
 _HANGING = re.compile(
