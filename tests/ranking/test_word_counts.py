@@ -108,9 +108,38 @@ def test_the_part_changes_only_with_its_version() -> None:
 
 def test_chinese_and_japanese_are_found_by_pairs_of_characters() -> None:
     assert search_words("我昨天搬到上海了。") == ["我昨", "昨天", "天搬", "搬到", "到上", "上海", "海了"]
-    assert search_words("私は東京のGoogleで働いている") == ["私は", "は東", "東京", "京の", "google", "で働", "働い", "いて", "てい", "いる"]
+    assert search_words("私は東京のGoogleで働いている") == [
+        "私は",
+        "は東",
+        "東京",
+        "京の",
+        "google",
+        "で働",
+        "働い",
+        "いて",
+        "てい",
+        "いる",
+    ]
     assert search_words("茶 and ラーメン") == ["茶", "ラー", "ーメ", "メン"]
     assert search_words("Ran, STUDIES… café, Москва, 서울에") == content_words("Ran, STUDIES… café, Москва, 서울에")
+
+
+CHINESE = {
+    "我住在上海。": "我在哪个城市, 是上海吗?",
+    "我的狗叫小白。": "我的狗叫什么?",
+    "我对花生过敏。": "花生能吃吗?",
+    "我妹妹是护士。": "妹妹做什么工作?",
+    "京都に引っ越しました。": "京都はどうですか。",
+    "毎朝コーヒーを飲みます。": "コーヒーが好きですか。",
+}
+"""Statements by a question about each."""
+
+
+def test_word_search_finds_chinese_and_japanese() -> None:
+    view = HistoryView(history(*([("user", text)] for text in CHINESE)))
+    index = LexicalIndex(view, LexicalParameters())
+    assert [int(index.scores(question).argmax()) for question in CHINESE.values()] == list(range(6))
+    assert all(index.scores(question).max() > 0 for question in CHINESE.values())
 
 
 def test_a_part_of_before_pairs_is_counted_again_where_it_has_runs() -> None:
@@ -118,7 +147,13 @@ def test_a_part_of_before_pairs_is_counted_again_where_it_has_runs() -> None:
     store = history([("user", text) for text in texts])
     file = json.loads(encode_words(store.messages))
     assert "上海" in file["words"].split()
-    file |= {"words": "paint 我住在上海", "starts": FIRST_STARTS, "places": "AQAAAAAAAAA=", "counts": "AQAAAAEAAAA=", "stated": "AQAAAAEAAAA="}
+    file |= {
+        "words": "paint 我住在上海",
+        "starts": FIRST_STARTS,
+        "places": "AQAAAAAAAAA=",
+        "counts": "AQAAAAEAAAA=",
+        "stated": "AQAAAAEAAAA=",
+    }
     stored = Mock(data=lambda: json.dumps(file).encode(), where="here", info=PartInfo("", {"version": 2}))
     stored.part.return_value.messages = store.messages
     assert WORDS.open(stored).numbers == count_words(texts).numbers

@@ -36,7 +36,9 @@ _Y_INFLECTED = re.compile(r"(?<=\w\w)ie[sd]$")
 _PLURAL = re.compile(r"(?<=[sxzo])es$|(?<=[cs]h)es$|(?<=\w\w[^isu])s$")
 _PAST_OR_PROGRESSIVE = re.compile(r"(?<=\w\w)(?:(?<!e)ed|ing)$")
 _LAST_LETTER_DOUBLED = re.compile(r"([a-z])\1$")
-_UNSPACED = re.compile(r"([\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+)")
+_UNSPACED = re.compile(
+    r"([\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+)"
+)
 """A run of Chinese characters, hiragana or katakana."""
 _VOWEL = re.compile(r"[aeiouy]")
 
@@ -47,7 +49,7 @@ def content_words(text: str) -> list[str]:
 
 
 def search_words(text: str) -> list[str]:
-    """Return the words by which a text is found: its content words, a run of Chinese or Japanese as pairs of characters.
+    """Return the words by which a text is found: content words, with Chinese and Japanese as pairs of characters.
 
     Neither language puts blanks between words. Overlapping pairs, as in Lucene's `CJKBigramFilter`, find a word of two
     characters anywhere in a run; a character that stands alone is a word.

@@ -57,7 +57,6 @@ from longmemeval.results.scores.warnings import (
     ScoreWarning,
     gradings,
     judge_warnings,
-    history_warnings,
     language_warnings,
     question_warnings,
     recall_warnings,
@@ -342,7 +341,6 @@ def summarise(
                 metrics.judge, asked, settings.model_name, checked=judge_check is not None, refused=refused
             ),
             *language_warnings(metrics.judge, asked, answered),
-            *asked.once("history warnings", lambda: tuple(history_warnings(asked.dataset))),
             *recall_warnings(checks.recall_stability.of(settings.memory, content)),
         ),
         part=asked.part,

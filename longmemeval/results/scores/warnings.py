@@ -161,11 +161,12 @@ def judge_warnings(
 
 
 def language_warnings(judge: JudgeIdentity, asked: RunQuestions, answers: Collection[Answer]) -> Iterator[ScoreWarning]:
-    """Yield a warning if the judge compares English words and the questions, golds or answers are not English.
+    """Yield warnings if the history is not English, and if the judge compares English words but the texts are not.
 
     Args:
         answers: the answers to the questions.
     """
+    yield from asked.once("history warnings", lambda: tuple(history_warnings(asked.dataset)))
     if not compares_words(judge):
         return
     foreign = asked.foreign | {answer.question_id for answer in answers if is_foreign(answer.hypothesis)}
@@ -187,7 +188,7 @@ def history_warnings(dataset: Dataset) -> Iterator[ScoreWarning]:
         yield ScoreWarning(
             "foreign-history",
             f"{_share(len(foreign), len(texts))} of {count_of(len(texts), 'message')} that we looked at are not in "
-            "English. Rules read only English, and word search (BM25) only stems English; it finds Chinese and Japanese "
+            "English. Rules read only English. Word search (BM25) stems only English, and finds Chinese and Japanese "
             "by pairs of characters.",
         )
 

@@ -280,7 +280,8 @@ def with_antecedents(text: str, owner: str, known: Ledger) -> str:
     Only the one person that the sentence before is about, and only the one known possession that was mentioned, are
     meant with certainty; any other pronoun stays.
     """
-    read, meant = [], ""
+    read: list[str] = []
+    meant = ""
     for sentence in _form("sentences").split(text):
         if meant:
             sentence = _form("he_or_she").sub(lambda _, whom=meant: whom, sentence)

@@ -20,8 +20,8 @@ from longmemeval.memory.engram.extraction.clauses import (
     Pattern,
     Voiced,
     groups_of,
-    other_cues,
     last_day,
+    other_cues,
     patterns,
     prepared,
     relative_of,
@@ -73,16 +73,15 @@ def dated(sentence: str, start: int, said_at: datetime, rule: DateRule, former: 
     if over or rule == "stretch":
         return over or Dated(said_at)
     mention = _nearest(sentence, start, said_at)
-    if rule == "leaves" and mention is None and (last := _end_of(sentence, said_at)):
-        return Dated(_after(last), named=True)
+    if rule == "leaves":
+        over_on = _ahead(mention, said_at) if mention else _end_of(sentence, said_at)
+        return Dated(_after(over_on), named=True) if over_on else Dated(said_at)
     since = mention is not None and mention.phrase.lower().startswith("since")
     if rule in ("since", "lasting", "while") and not since:
         lasting = _FOR.search(sentence)
         return Dated(_before(said_at, lasting), named=True) if lasting else Dated(said_at)
     if mention is None:
         return Dated(said_at)
-    if rule == "leaves" and mention:
-        return Dated(_after(_ahead(mention, said_at)), named=True)
     placed = _placed(mention, said_at, rule, former)
     if rule == "ends" and placed.valid_at < said_at:
         last = datetime.combine(mention.end, time())
@@ -390,7 +389,9 @@ _STATES = {"other": _OTHER, "plain": (*_OTHER, "pet", "owns", "plan", "relative"
 _PRONOUN = re.compile(r"it|them|him|her|this|that|these|those|there|one|both|some|any|each other", re.IGNORECASE)
 """A value that only another sentence explains."""
 _END_OF = re.compile(r"\bend of (?:the|this) (?P<unit>year|month)\b")
-_STARTING = re.compile(r"\b(?:starting|to start|(?:and |I |I'll |and I )start) ?(?=on\b|in\b|from\b|next\b|tomorrow\b|\d)")
+_STARTING = re.compile(
+    r"\b(?:starting|to start|(?:and |I |I'll |and I )start) ?(?=on\b|in\b|from\b|next\b|tomorrow\b|\d)"
+)
 _ITEM = re.compile(r", and |, or |, | and | & |; ")
 _QUESTION = re.compile(r"[^.!?\n]*\?")
 _HANGING = re.compile(
