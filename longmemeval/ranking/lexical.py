@@ -16,7 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from longmemeval.core.text.quantities import MONTHS
-from longmemeval.core.text.words import content_words
+from longmemeval.core.text.words import search_words
 from longmemeval.ranking.history import HistoryView, Scores
 from longmemeval.ranking.word_counts import Integers, WordCounts
 
@@ -82,7 +82,7 @@ class LexicalIndex:
 
         A repeated word counts each time.
         """
-        found = [self._weights(word) for word in content_words(query)]
+        found = [self._weights(word) for word in search_words(query)]
         scores = _added([unit_weights for unit_weights, _ in found], len(self._history))
         if self._parameters.session and len(scores):
             sessions = _added([session_weights for _, session_weights in found], self._history.thread_count)

@@ -13,17 +13,17 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from longmemeval.core.text.words import content_words
+from longmemeval.core.text.words import is_unspaced, search_words
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.part_files import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
-WORDS_RECIPE: dict[str, Any] = {"version": 2}
-"""Increase the version when the rules of `content_words`, the definition of a question here, or the file change."""
-_READ = (WORDS_RECIPE, {"version": 1})
-"""Version 1 had the same words as a list, in the order of first appearance."""
+WORDS_RECIPE: dict[str, Any] = {"version": 3}
+"""Increase the version when the rules of `search_words`, the definition of a question here, or the file change."""
+_READ = (WORDS_RECIPE, {"version": 2}, {"version": 1})
+"""Versions 1 and 2 had a run of Chinese or Japanese as one word; version 1 had the words as a list."""
 
 SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+$")
 
@@ -75,7 +75,7 @@ class Vocabulary:
         found: list[int] = []
         stated = 0
         for sentence in SENTENCE.findall(text):
-            words = content_words(sentence)
+            words = search_words(sentence)
             found += [self._numbers.setdefault(word, len(self._numbers)) for word in words]
             stated += 0 if sentence.rstrip().endswith("?") else len(words)
         return TextWords(np.array(found, np.int32), stated)
@@ -260,6 +260,8 @@ class WordsPart(Part[WordCounts]):
         if stored.info is None:
             return count_words([message.content for message in messages])
         counted = decode_words(stored.data(), stored.where)
+        if stored.info.recipe != WORDS_RECIPE and any(map(is_unspaced, counted.numbers)):
+            return count_words([message.content for message in messages])
         if counted.texts != len(messages):
             what = f"The part counts {counted.texts} messages, db.json has {len(messages)}"
             raise FixtureError(what, where=stored.where, fix=REMAKE)

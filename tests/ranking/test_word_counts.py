@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.core.text.words import content_words
+from longmemeval.core.text.words import content_words, search_words
 from longmemeval.errors import FixtureError
 from longmemeval.ranking import word_counts
 from longmemeval.ranking.history import Granularity, HistoryView, Side
@@ -100,9 +101,67 @@ def test_the_part_changes_only_with_its_version() -> None:
     """Where this fails, the rules of words have changed: raise `WORDS_RECIPE`, and put the new hash here."""
     store = history(*CHAT, [("user", "It's Zürich's 3rd children's café — ran, running, STUDIES… isn't it?\nYes")])
     assert (WORDS_RECIPE, hashlib.sha256(encode_words(store.messages)).hexdigest()[:16]) == (
-        {"version": 2},
+        {"version": 3},
         "890350b34de5b86f",
     )
+
+
+def test_chinese_and_japanese_are_found_by_pairs_of_characters() -> None:
+    assert search_words("我昨天搬到上海了。") == ["我昨", "昨天", "天搬", "搬到", "到上", "上海", "海了"]
+    assert search_words("私は東京のGoogleで働いている") == [
+        "私は",
+        "は東",
+        "東京",
+        "京の",
+        "google",
+        "で働",
+        "働い",
+        "いて",
+        "てい",
+        "いる",
+    ]
+    assert search_words("茶 and ラーメン") == ["茶", "ラー", "ーメ", "メン"]
+    assert search_words("Ran, STUDIES… café, Москва, 서울에") == content_words("Ran, STUDIES… café, Москва, 서울에")
+
+
+CHINESE = {
+    "我住在上海。": "我在哪个城市, 是上海吗?",
+    "我的狗叫小白。": "我的狗叫什么?",
+    "我对花生过敏。": "花生能吃吗?",
+    "我妹妹是护士。": "妹妹做什么工作?",
+    "京都に引っ越しました。": "京都はどうですか。",
+    "毎朝コーヒーを飲みます。": "コーヒーが好きですか。",
+}
+"""Statements by a question about each."""
+
+
+def test_word_search_finds_chinese_and_japanese() -> None:
+    view = HistoryView(history(*([("user", text)] for text in CHINESE)))
+    index = LexicalIndex(view, LexicalParameters())
+    assert [int(index.scores(question).argmax()) for question in CHINESE.values()] == list(range(6))
+    assert all(index.scores(question).max() > 0 for question in CHINESE.values())
+
+
+def test_a_part_of_before_pairs_is_counted_again_where_it_has_runs() -> None:
+    texts = ["我住在上海。", "She paints."]
+    store = history([("user", text) for text in texts])
+    file = json.loads(encode_words(store.messages))
+    assert "上海" in file["words"].split()
+    file |= {
+        "words": "paint 我住在上海",
+        "starts": FIRST_STARTS,
+        "places": "AQAAAAAAAAA=",
+        "counts": "AQAAAAEAAAA=",
+        "stated": "AQAAAAEAAAA=",
+    }
+    stored = Mock(data=lambda: json.dumps(file).encode(), where="here", info=PartInfo("", {"version": 2}))
+    stored.part.return_value.messages = store.messages
+    assert WORDS.open(stored).numbers == count_words(texts).numbers
+    file["words"] = "paint river"
+    assert list(WORDS.open(stored).numbers) == ["paint", "river"]
+
+
+FIRST_STARTS = "AAAAAAEAAAACAAAA"
 
 
 FIRST_VERSION = {
@@ -122,6 +181,7 @@ def test_a_part_of_the_first_version_is_read() -> None:
     made = count_words([message.content for message in history(*CHAT).messages])
     assert [counted(read, place) for place in range(5)] == [counted(made, place) for place in range(5)]
     assert WORDS.info(meta(WORDS_RECIPE))
+    assert WORDS.info(meta({"version": 2}))
     assert WORDS.info(meta({"version": 1}))
     assert not WORDS.info(meta({"version": 0}))
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 _WORD = re.compile(r"\w+(?:'\w+)?")
@@ -35,12 +36,42 @@ _Y_INFLECTED = re.compile(r"(?<=\w\w)ie[sd]$")
 _PLURAL = re.compile(r"(?<=[sxzo])es$|(?<=[cs]h)es$|(?<=\w\w[^isu])s$")
 _PAST_OR_PROGRESSIVE = re.compile(r"(?<=\w\w)(?:(?<!e)ed|ing)$")
 _LAST_LETTER_DOUBLED = re.compile(r"([a-z])\1$")
+_UNSPACED = re.compile(
+    r"([\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+)"
+)
+"""A run of Chinese characters, hiragana or katakana."""
 _VOWEL = re.compile(r"[aeiouy]")
 
 
 def content_words(text: str) -> list[str]:
     """Return the stems of the words of `text` in order, case folded, without possessive endings and stop words."""
     return [stemmed for stemmed in map(_content_stem, _WORD.findall(text.replace("\u2019", "'").casefold())) if stemmed]
+
+
+def search_words(text: str) -> list[str]:
+    """Return the words by which a text is found: content words, with Chinese and Japanese as pairs of characters.
+
+    Neither language puts blanks between words. Overlapping pairs, as in Lucene's `CJKBigramFilter`, find a word of two
+    characters anywhere in a run; a character that stands alone is a word.
+    """
+    words = content_words(text)
+    return words if text.isascii() else [piece for word in words for piece in _pieces(word)]
+
+
+def _pieces(word: str) -> list[str]:
+    if not _UNSPACED.search(word):
+        return [word]
+    runs = [run for run in _UNSPACED.split(word) if run]
+    return [pair for run in runs for pair in ([run] if not _UNSPACED.match(run) or len(run) < 2 else _pairs(run))]
+
+
+def _pairs(run: str) -> list[str]:
+    return [first + second for first, second in pairwise(run)]
+
+
+def is_unspaced(text: str) -> bool:
+    """Return whether a text has Chinese or Japanese characters."""
+    return not text.isascii() and _UNSPACED.search(text) is not None
 
 
 def stem(word: str) -> str:

@@ -36,7 +36,13 @@ from longmemeval.results.graded.judge_checks import ASKED_TWICE, Repeatability, 
 from longmemeval.results.lifecycle import RunWriter, open_run
 from longmemeval.results.lines import QUERY_MODEL, RANKINGS
 from longmemeval.results.manifest import RunManifest, environment, planned_manifest
-from longmemeval.results.scores.warnings import ScoreWarning, cutoff_warnings, number_warnings, recall_warnings
+from longmemeval.results.scores.warnings import (
+    ScoreWarning,
+    cutoff_warnings,
+    history_warnings,
+    number_warnings,
+    recall_warnings,
+)
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import RetrievalSettings
 from longmemeval.settings import Folders
@@ -194,6 +200,7 @@ class RetrievalJob:
             warnings=(
                 *cutoff_warnings(loose_cutoffs, len(self.questions), self.level),
                 *number_warnings(units_of(self.dataset, self.questions), self.dataset.question_type),
+                *history_warnings(self.dataset),
                 *recall_warnings(rankings.repeatability),
             ),
             asked_twice=rankings.repeatability,

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import count, takewhile
+from itertools import count, islice, takewhile
 from math import fsum
 from typing import Literal
 
@@ -32,6 +32,7 @@ WarningCode = Literal[
     "few-questions",
     "unchecked-judge",
     "not-english",
+    "foreign-history",
     "same-family",
     "unstable-recall",
     "unequal-tokens",
@@ -43,6 +44,7 @@ IN_GENERAL: dict[WarningCode, str] = {
     "few-questions": "There are too few questions for a significant difference.",
     "unchecked-judge": "The judge's error rate has not been measured on this benchmark.",
     "not-english": "The judge compares English words, and some texts are not in English.",
+    "foreign-history": "Part of the history is not in English, which word search and rules are made for.",
     "same-family": "Judge and answering model are of the same family; models tend to favour their own.",
     "unstable-recall": "Repeating the same query changed what the memory recalled.",
     "unequal-tokens": "Prompts differ in length, which alone can change scores.",
@@ -51,6 +53,7 @@ IN_GENERAL: dict[WarningCode, str] = {
 OF_QUESTIONS: frozenset[WarningCode] = frozenset({"history-fits", "few-questions"})
 """Warnings that depend on the choice of questions."""
 _MOST_NAMED = 4
+_MOST_MESSAGES = 200
 _LIMITS = {
     "top_k": "top_k covers all its messages",
     "last_messages": "last_messages covers all its messages",
@@ -158,11 +161,12 @@ def judge_warnings(
 
 
 def language_warnings(judge: JudgeIdentity, asked: RunQuestions, answers: Collection[Answer]) -> Iterator[ScoreWarning]:
-    """Yield a warning if the judge compares English words and the questions, golds or answers are not English.
+    """Yield warnings if the history is not English, and if the judge compares English words but the texts are not.
 
     Args:
         answers: the answers to the questions.
     """
+    yield from asked.once("history warnings", lambda: tuple(history_warnings(asked.dataset)))
     if not compares_words(judge):
         return
     foreign = asked.foreign | {answer.question_id for answer in answers if is_foreign(answer.hypothesis)}
@@ -172,6 +176,20 @@ def language_warnings(judge: JudgeIdentity, asked: RunQuestions, answers: Collec
             f"{len(foreign):,} of {count_of(len(asked.questions), 'question')} or their answers are not in English. "
             f"{judge.model} compares English words and marks correct answers in other languages wrong. Grade with a "
             "chat model: `longmemeval evaluate RUN --judge MODEL`.",
+        )
+
+
+def history_warnings(dataset: Dataset) -> Iterator[ScoreWarning]:
+    """Yield a warning if messages of the first haystack are not in English, judged by at most `_MOST_MESSAGES`."""
+    sessions = next((haystack.sessions for haystack in dataset.haystacks()), ())
+    texts = list(islice((turn.content for session in sessions for turn in session.turns), _MOST_MESSAGES))
+    foreign = [text for text in texts if is_foreign(text)]
+    if are_foreign(foreign, len(texts)):
+        yield ScoreWarning(
+            "foreign-history",
+            f"{_share(len(foreign), len(texts))} of {count_of(len(texts), 'message')} that we looked at are not in "
+            "English. Rules read only English. Word search (BM25) stems only English, and finds Chinese and Japanese "
+            "by pairs of characters.",
         )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 
 from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS, benchmark_of
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
@@ -113,6 +115,19 @@ def test_a_judge_of_english_words_on_other_languages(tmp_path: Path, monkeypatch
     english, folders = prepared_colours(tmp_path / "e", 6)
     assert "not-english" not in graded(english, folders, "s", "last-k")
     assert evaluate("s", folders=folders).summary.metrics.judge.model == LEXICAL
+
+
+def test_a_history_in_another_language(tmp_path: Path) -> None:
+    """Its scores say how much of it is."""
+    path = colours(tmp_path / "c.json", 6).path
+    records = json.loads(path.read_text())
+    for record in records:
+        record["haystack_sessions"][0].insert(0, {"role": "user", "content": "我昨天搬到上海了。"})
+    path.write_text(json.dumps(records))
+    data, folders = LongMemEvalDataset(path), folders_in(tmp_path)
+    prepare(data, ["bm25"], options=PrepareOptions(jobs=1), folders=folders)
+    told = graded(data, folders, "r", "bm25")["foreign-history"]
+    assert re.match(r"\d+% of \d+ messages that we looked at are not in English", told)
 
 
 def test_answers_in_another_language(tmp_path: Path) -> None:

@@ -17,13 +17,14 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.text.words import content_words
 from longmemeval.memory.engram.records import ClaimKind
 from longmemeval.memory.engram.timeline import Ledger
 from longmemeval.memory.working_memory.statements import BLOCKS, is_claimed
 
 # The patterns of the rules, read from `patterns.toml` and `endings.toml`.
 
-DateRule = Literal["since", "lasting", "begins", "event", "ends", "stretch", "while"]
+DateRule = Literal["since", "lasting", "begins", "event", "ends", "leaves", "stretch", "while"]
 _BLOCK = re.compile(r"(?<!\?P)(?<!\?<)<([\w ]+)>")
 _OWN = {"we did": "<start>[Ww]e(?:'ve|'d| have| had)? <adverbs>"}
 
@@ -39,6 +40,7 @@ class _Written(Struct, frozen=True, forbid_unknown_fields=True):
     date: DateRule = "since"
     change: bool = False
     list: bool = False
+    planned: bool = False
     answer: str = ""
 
 
@@ -50,6 +52,8 @@ class WrittenEnding(Struct, frozen=True, forbid_unknown_fields=True):
     """Predicates, or the name of a list of them."""
     kind: Literal["ends", "parts", "renames"] = "ends"
     says: str = ""
+    ahead: bool = False
+    """True if a day that is still to come may be named, on which it ends."""
     only: str = ""
     """Pattern of the values that end; empty: any value."""
 
@@ -206,16 +210,46 @@ def _form(name: str) -> re.Pattern[str]:
 def other_cues() -> str:
     """Return the pattern of cues for which a sentence is read although it has neither "I" nor a known name."""
     alone = rf"\b(?i:{'|'.join(_clauses_file().lists['alone'])})\b"
-    forms = (_form(name).pattern for name in ("dropped_I", "dropped_I_am"))
+    forms = (_form(name).pattern for name in ("dropped_I", "dropped_I_am", "first_day", "brings_out", "stolen"))
     return "|".join([*forms, alone, r"^(?:The|Home)\b", r"\bhappen(?:ing)?\b"])
+
+
+_JOIN = chr(0x10339)
+_MARKS = [chr(0x10330 + number) for number in range(9)]
+"""Letters that no chat contains; each stands for a character of a name that would end a word or begin a clause."""
+_MARKED = str.maketrans(dict(zip(".,?!:;\"'", _MARKS[1:], strict=True)))
+_WRITTEN = str.maketrans({**dict(zip(_MARKS[1:], ".,?!:;\"'", strict=True)), _MARKS[0]: None, _JOIN: " "})
+
+
+def _protected(text: str) -> str:
+    """Mark the words of names, titles and short quotations, so that no rule reads or rewrites a pronoun of theirs."""
+    text = _form("quotation").sub(
+        lambda quoted: _form("any_pronoun").sub(rf"\g<0>{_MARKS[0]}", quoted[0]).translate(_MARKED), text
+    )
+    text = _form("title_pronoun").sub(rf"\g<0>{_MARKS[0]}", text)
+    text = _form("title_as").sub(rf"\g<0>{_MARKS[0]}", text)
+    text = _form("abbreviation").sub(lambda short: short[0].translate(_MARKED), text)
+    return _form("numbered").sub(lambda name: name[0].replace(" ", _JOIN), text)
+
+
+def restored(text: str) -> str:
+    """Return a text of `prepared` with its names as they were written."""
+    return text.translate(_WRITTEN)
 
 
 def prepared(text: str) -> str:
     """Return a message in normalised spelling: days as numbers, "I" for "i", no tag at the end (", haha")."""
-    text = _form("small_i").sub("I", text)
+    text = _form("name_next").sub(", and her name is", text)
+    text = _form("small_i").sub("I", _protected(text.replace("\u2019", "'")))
     text = _form("ordinal_day").sub(lambda day: f"{_clauses_file().lists['ordinals'].index(day[1]) + 1} {day[2]}", text)
     text = _form("no_longer").sub(lambda no: f"I no longer {no['verb']}" if no["verb"] else "I'm no longer ", text)
     return _form("tag").sub("", _form("no_more").sub("I've given up ", text))
+
+
+def last_day(text: str) -> dict[str, str]:
+    """Return the words for somebody's last day at work: `day`, and `own` if it is the speaker's; empty if none."""
+    found = _form("last_day").search(text)
+    return groups_of(found) if found else {}
 
 
 def voices(sentence: str, owner: str, known: Ledger) -> Iterator[Voiced]:
@@ -238,6 +272,35 @@ def relative_of(owner: str, kin: str, known: Ledger) -> str:
     """Return the name of a person's relative, or a description that is used until the name is known."""
     names = {fact.object for fact in known.current(owner, f"relative:{kin}")}
     return names.pop() if len(names) == 1 else f"{owner}'s {kin}"
+
+
+def with_antecedents(text: str, owner: str, known: Ledger) -> str:
+    """Return a message with the person or thing of the sentence or clause before in the place of "she" or "it".
+
+    Only the one person that the sentence before is about, and only the one known possession that was mentioned, are
+    meant with certainty; any other pronoun stays.
+    """
+    read: list[str] = []
+    meant = ""
+    for sentence in _form("sentences").split(text):
+        if meant:
+            sentence = _form("he_or_she").sub(lambda _, whom=meant: whom, sentence)
+        if read and _form("over_now").search(f"{read[-1].rstrip('.!?')}, {sentence}"):
+            sentence = re.sub(r"^((?:I'm|\w+'s|My [\w ]+'s) in [^.,;!?]+?) now\b", r"\1 these days", sentence)
+        plain = _form("kin_alone").sub(lambda kin: f"{kin[1]}My {kin[2].lower()}", _form("title").sub("", sentence))
+        people = _people(plain, owner, known)
+        about = people[0][0] if len({name for _, name in people}) == 1 else None
+        told = about is not None and about.start() == 0 and _in_first_person(plain[about.end() :])
+        meant = about[0].rstrip(", ") if about and told and " and " not in about[0] else ""
+        read.append(sentence)
+    text = " ".join(read)
+    for given in reversed(list(_form("gave_it").finditer(text))):
+        before = set(content_words(text[: given.start()]))
+        things = [fact.object.split()[-1] for fact in known.held(owner, ("owns",))]
+        mentioned = [thing for thing in things if before & set(content_words(thing))]
+        if len(mentioned) == 1:
+            text = f"{text[: given.end() - 2]}my {mentioned[0]}{text[given.end() :]}"
+    return text
 
 
 def _plain(sentence: str, owner: str, known: Ledger) -> str:
@@ -270,10 +333,11 @@ def _without_pronouns(text: str, owner: str, known: Ledger) -> str:
 
 def _people(text: str, owner: str, known: Ledger) -> list[tuple[re.Match[str], str]]:
     """Return the places where a sentence names other people, with the names under which facts about them are kept."""
-    people = []
+    people: list[tuple[re.Match[str], str]] = []
     for found in _form("person").finditer(text):
         name = found["called"] or found["named"]
-        if found["named"] and not (known.knows(name) or known.facts_naming(owner, name)):
+        told = any(name == before for _, before in people)
+        if found["named"] and not (told or known.knows(name) or known.facts_naming(owner, name)):
             continue
         if not name and found[0][:2].lower() not in ("my", "ou"):
             continue  # "his brother", whose name is not given

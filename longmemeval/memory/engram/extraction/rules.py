@@ -20,12 +20,15 @@ from longmemeval.memory.engram.extraction.clauses import (
     Pattern,
     Voiced,
     groups_of,
+    last_day,
     other_cues,
     patterns,
     prepared,
     relative_of,
+    restored,
     source,
     voices,
+    with_antecedents,
 )
 from longmemeval.memory.engram.parameters import definition, fact_sentence, normalised, predicates, slot_of
 from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Fact, Force
@@ -70,6 +73,9 @@ def dated(sentence: str, start: int, said_at: datetime, rule: DateRule, former: 
     if over or rule == "stretch":
         return over or Dated(said_at)
     mention = _nearest(sentence, start, said_at)
+    if rule == "leaves":
+        over_on = _ahead(mention, said_at) if mention else _end_of(sentence, said_at)
+        return Dated(_after(over_on), named=True) if over_on else Dated(said_at)
     since = mention is not None and mention.phrase.lower().startswith("since")
     if rule in ("since", "lasting", "while") and not since:
         lasting = _FOR.search(sentence)
@@ -111,7 +117,7 @@ def dated_by(words: str, context: str, said_at: datetime, rule: DateRule, former
 
 def _placed(mention: MentionedDate, said_at: datetime, rule: DateRule, former: bool) -> Dated:
     """Apply the days that a sentence names to its claim."""
-    begin = datetime.combine(mention.start, time())
+    begin = datetime.combine(mention.end if rule == "ends" and "end of" in mention.phrase else mention.start, time())
     if mention.phrase.endswith("weeks ago"):  # The likeliest day is the one in the middle.
         begin += (mention.end - mention.start) / 2
     if mention.start == said_at.date() == mention.end:
@@ -123,6 +129,19 @@ def _placed(mention: MentionedDate, said_at: datetime, rule: DateRule, former: b
     over = _after(mention.end) if former else None
     latest = datetime.combine(mention.end, time()) if rule == "begins" and mention.end > mention.start else None
     return Dated(begin, over, mention.shown, named=True, latest=min(latest, said_at) if latest else None)
+
+
+def _end_of(words: str, said_at: datetime) -> date | None:
+    """Return the last day of the current year or month if words name it."""
+    found = _END_OF.search(words)
+    month = 12 if found and found["unit"] == "year" else said_at.month
+    return said_at.date().replace(day=1, month=month) + relativedelta(day=31) if found else None
+
+
+def _ahead(mention: MentionedDate, said_at: datetime) -> date:
+    """Return the last day that is named, of the next year if it would be over: "I finish on 9 June"."""
+    over = mention.end < said_at.date() and not re.search(r"\d{4}|ago|last|yesterday|past", mention.phrase)
+    return mention.end + relativedelta(years=1) if over else mention.end
 
 
 def _after(day: date) -> datetime:
@@ -159,14 +178,15 @@ def claim_of(
 ) -> Claim:
     """Return a claim of one episode: its value normalised for the predicate, its text a sentence with named days."""
     value = _number(value) if definition(predicate).exact or predicate == "age" else value
-    text = fact_sentence(subject, predicate, _in_third_person(value)) + (
+    subject, predicate = restored(subject), restored(predicate)
+    text = fact_sentence(subject, predicate, restored(_in_third_person(value))) + (
         f" ({when.words})" if when.words and kind == "assert" else ""
     )
     return Claim(
         kind=kind,
         subject=subject,
         predicate=predicate,
-        object=value,
+        object=restored(value),
         text=text,
         episode_ids=(episode.episode_id,),
         valid_at=when.valid_at,
@@ -179,7 +199,7 @@ def claim_of(
 
 def _in_third_person(value: str) -> str:
     """Turn a value in the first person into the third."""
-    possessive = re.sub(r"\b(?:my|our|My|Our)\b", "their", value)
+    possessive = re.sub(r"\b(?:my|our)\b|^(?:My|Our)(?= [a-z])", "their", value)
     return re.sub(r"^been\b", "has been", re.sub(r"\b(?:myself|ourselves)\b", "themselves", possessive))
 
 
@@ -234,7 +254,7 @@ def ended(sentence: str, episode: Episode, known: Ledger, owner: str) -> Iterato
         owner: the person that "I" refers to.
     """
     for ending, match in _endings_matches(sentence):
-        groups = groups_of(match)
+        groups = {name: restored(value) for name, value in groups_of(match).items()}
         over = _over(ending, groups, owner, known)
         yield from _endings_claims(ending, groups, over, sentence, match.start(), episode, owner)
 
@@ -254,7 +274,7 @@ def _endings_claims(
     ending: Ending, groups: dict[str, str], over: list[Fact], sentence: str, start: int, episode: Episode, owner: str
 ) -> Iterator[Claim]:
     written = ending.written
-    when = dated(sentence, start, episode.event_at, "ends", False)
+    when = dated(sentence, start, episode.event_at, "leaves" if written.ahead else "ends", False)
     begins = dated(sentence, start, episode.event_at, "begins", False)
     for fact in over:
         yield claim_of("end", fact.subject, fact.predicate, fact.object, when, episode)
@@ -271,6 +291,8 @@ def _over(ending: Ending, groups: dict[str, str], owner: str, known: Ledger) -> 
     if ending.written.kind == "renames":
         return named_by
     if ending.written.kind == "parts":
+        if about.named_by and not named_by:
+            return []  # a pet or a friend
         together = [fact for fact in known.current(owner, "status") if fact.object in _TOGETHER]
         partners = named_by or (
             [] if about.named_by else known.held(owner, ending.of) if not groups.keys() & _WHOM else []
@@ -331,7 +353,7 @@ def overlaps(claim: Claim, known: Ledger) -> bool:
     )
 
 
-VERSION = 5
+VERSION = 6
 """Increase with every change of what is read; the table of patterns is hashed as well."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur)\b")
@@ -364,6 +386,12 @@ _OTHER = (
 )
 _STATES = {"other": _OTHER, "plain": (*_OTHER, "pet", "owns", "plan", "relative", "habit")}
 """Prefixes of the predicates that are read from a sentence in another form."""
+_PRONOUN = re.compile(r"it|them|him|her|this|that|these|those|there|one|both|some|any|each other", re.IGNORECASE)
+"""A value that only another sentence explains."""
+_END_OF = re.compile(r"\bend of (?:the|this) (?P<unit>year|month)\b")
+_STARTING = re.compile(
+    r"\b(?:starting|to start|(?:and |I |I'll |and I )start) ?(?=on\b|in\b|from\b|next\b|tomorrow\b|\d)"
+)
 _ITEM = re.compile(r", and |, or |, | and | & |; ")
 _QUESTION = re.compile(r"[^.!?\n]*\?")
 _HANGING = re.compile(
@@ -393,6 +421,7 @@ class RuleExtractor:
         stated = {claim.predicate for claim in found}
         found += [claim for voiced in sentences for claim in ended(voiced.text, episode, known, voiced.owner)]
         found += [claim for claim in _answered(episode, before, known) if claim.predicate not in stated]
+        found = _until_the_last_day(found, episode)
         seen = dict.fromkeys((claim.kind, claim.subject, claim.predicate, normalised(claim.object)) for claim in found)
         return [
             next(
@@ -404,12 +433,30 @@ class RuleExtractor:
         ]
 
 
+def _until_the_last_day(claims: list[Claim], episode: Episode) -> list[Claim]:
+    """Let a job that a message ends go on until the last day that it names: "I gave notice. I'm there until June"."""
+    named = last_day(episode.text)
+    mention = resolved(named["day"], episode.text, episode.event_at) if named else None
+    last = _ahead(mention, episode.event_at) if mention else _end_of(named.get("day", ""), episode.event_at)
+    if not last:
+        return claims
+    over, own = _after(last), "own" in named
+    return [
+        msgspec.structs.replace(claim, valid_at=over, latest=None)
+        if claim.kind == "end"
+        and claim.predicate in ("employer", "occupation")
+        and (claim.subject == owner(episode)) is own
+        else claim
+        for claim in claims
+    ]
+
+
 def _read(episode: Episode, known: Ledger) -> Iterator[Voiced]:
     """Yield the statements of a message, in each form in which they are read."""
     speaker = owner(episode)
     names = known_names(episode.text, speaker, known)
     about = rf"{_FIRST_PERSON.pattern}|{other_cues()}" + (rf"|\b(?:{'|'.join(names)})\b" if names else "")
-    for sentence in statements(prepared(episode.text), re.compile(about)):
+    for sentence in statements(with_antecedents(prepared(episode.text), speaker, known), re.compile(about)):
         yield from voices(_with_comma(sentence, episode), speaker, known)
 
 
@@ -459,7 +506,16 @@ def _claims(
     when = dated(sentence, match.start(), episode.event_at, rule, predicate.startswith("former"))
     if not when.named and written.date in ("lasting", "stretch"):
         return
+    if definition(predicate).functional and written.date == "begins":
+        starting = _STARTING.search(sentence, match.end() - 1)
+        mention = _nearest(sentence, starting.end(), episode.event_at) if starting else None
+        if mention and starting:  # "a job at Crane, starting on 5 June"
+            when = Dated(_after(_ahead(mention, episode.event_at)) - timedelta(1), named=True)
+        elif when.until:  # "tomorrow I start at Orbis": from that day
+            when = Dated(when.until - timedelta(1), named=True)
     whole = written.object.format_map(groups)
+    if written.planned and not _is_planned(known, subject, predicate, whole):
+        return
     wrong = _NOT.match(sentence, match.end())
     force: Force = "change" if written.change or _NOW.search(sentence) else "plain"
     if corrected:
@@ -472,7 +528,7 @@ def _claims(
         yield claim_of("retract", subject, predicate, whole, Dated(episode.event_at), episode)
     for value in _listed(whole) if written.list else [whole]:
         value = _whole(_tidy(value)) if written.predicate in ("event", "plan") else _tidy(value)
-        if value or not written.object:
+        if (value or not written.object) and not _PRONOUN.fullmatch(value):
             claim = claim_of(written.kind, subject, predicate, value, when, episode, force)
             if written.date != "stretch" or not overlaps(claim, known):
                 yield claim
@@ -482,7 +538,7 @@ def _with_comma(sentence: str, episode: Episode) -> str:
     """Put a comma after a date at the start, so that a clause begins there: "Last week, I went"."""
     for mention in mentioned_dates(sentence, episode.event_at)[:1]:
         end = sentence.find(mention.phrase) + len(mention.phrase)
-        if end <= len(mention.phrase) + 4 and re.match(r" (?:I|my|we|I'\w+|we'\w+)\b", sentence[end:]):
+        if end <= len(mention.phrase) + 9 and re.match(r" (?:I|my|we|I'\w+|we'\w+)\b", sentence[end:]):
             return f"{sentence[:end]},{sentence[end:]}"
     return sentence
 
@@ -511,6 +567,13 @@ def _whole(value: str) -> str:
 
 def _is_known(known: Ledger, subject: str, predicate: str, value: str) -> bool:
     return any(normalised(fact.object) == normalised(value) for fact in known.current(subject, predicate))
+
+
+def _is_planned(known: Ledger, subject: str, predicate: str, value: str) -> bool:
+    """Return whether a move to a place was announced before, or told already: "we arrived in Porto" is a move then."""
+    plans = (normalised(fact.object) for fact in known.current(subject, "plan"))
+    told = any(normalised(value) in plan and re.search(r"\b(?:mov|emigrat|relocat)", plan) for plan in plans)
+    return told or _is_known(known, subject, predicate, value)
 
 
 def _answered(episode: Episode, before: Episode | None, known: Ledger) -> Iterator[Claim]:
