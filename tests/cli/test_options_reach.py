@@ -168,6 +168,9 @@ VERBS = {
     "verify": works_in("longmemeval.pipeline.verify.verify:verify_all", subjects="r0"),
     "sign": works_in("longmemeval.pipeline.verify.verify:sign", run="r0", key="key.pem"),
     "judge check": Verb(_CHECKED, {"dataset": "sample"}),
+    "judge bridge": works_in(
+        "longmemeval.pipeline.evaluate.bridging:bridge_judges", old="offline/lexical", new="offline/other", run_ids="r0"
+    ),
     "import": works_in(
         "longmemeval.results.formats.hypotheses:import_official",
         "longmemeval.cli.verbs.import_run:import_harness",
@@ -262,7 +265,7 @@ ARRIVES_AS: dict[str, str | tuple[str, object]] = {
 
 WITH: dict[tuple[str, str], Words] = {
     **{(verb, "address"): {"executor": "dask"} for verb in ("prepare", "retrieval")},
-    **{(verb, "batch_poll"): {"batch": ""} for verb in ("run", "evaluate")},
+    **{(verb, "batch_poll"): {"batch": ""} for verb in ("run", "evaluate", "judge bridge")},
     ("prepare", "measure"): {"dry_run": ""},
     ("run", "detect"): {"dry_run": ""},
     **{("run", one): {"reading": "files"} for one in ("steps", "prompt_budget")},
@@ -281,6 +284,7 @@ CHOOSES: dict[tuple[str, str], str] = {
     ("evaluate", "dry_run"): "longmemeval.pipeline.evaluate.estimate:estimate_grading",
     ("claims try", "dry_run"): "longmemeval.api.claims:ClaimTrial.estimate",
     ("judge check", "dry_run"): "longmemeval.cli.verbs.judge:show_stages",
+    ("judge bridge", "dry_run"): "longmemeval.pipeline.evaluate.bridging:check_judges",
     ("compare", "across"): "longmemeval.report.tables.abilities:ability_table",
     ("compare", "format"): "longmemeval.report.text:write_summary",
     ("compare", "published"): "longmemeval.report.text:published_for",

@@ -130,6 +130,11 @@ def _answer_column(title: str, value: Callable[[Answer], Value], form: Form, mea
     return FrameColumn(title, lambda row: value(row.answer) if row.answer else None, form=form, meaning=meaning)
 
 
+def _gold_text(gold: Gold) -> str | None:
+    answer: object = gold.answer  # Another package's benchmark may know none.
+    return None if answer is None else gold.answer_text
+
+
 def _gold_column(title: str, value: Callable[[Gold], Value], meaning: str, form: Form = "text") -> FrameColumn:
     return FrameColumn(title, lambda row: value(row.gold) if row.gold else None, form=form, meaning=meaning)
 
@@ -150,7 +155,11 @@ _TYPE = (
     FrameColumn("ability", lambda row: row.ability, meaning="Type in the vocabulary that all benchmarks share"),
 )
 _GOLD = (
-    _gold_column("gold", lambda gold: gold.answer_text, "The right answer; JSON text if it is not a string"),
+    _gold_column(
+        "gold",
+        _gold_text,
+        "The right answer; JSON text if it is not a string",
+    ),
     _gold_column("unanswerable", lambda gold: gold.abstention, "True if declining is the right answer", "truth"),
 )
 _ANSWERED = (
