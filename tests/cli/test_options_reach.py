@@ -169,7 +169,11 @@ VERBS = {
     "sign": works_in("longmemeval.pipeline.verify.verify:sign", run="r0", key="key.pem"),
     "judge check": Verb(_CHECKED, {"dataset": "sample"}),
     "judge bridge": works_in(
-        "longmemeval.pipeline.evaluate.bridging:bridge_judges", old="offline/lexical", new="offline/other", run_ids="r0"
+        "longmemeval.pipeline.evaluate.bridging:bridge_judges",
+        "longmemeval.pipeline.evaluate.bridging:check_judges",
+        old="offline/lexical",
+        new="offline/other",
+        run_ids="r0",
     ),
     "import": works_in(
         "longmemeval.results.formats.hypotheses:import_official",
@@ -227,6 +231,7 @@ ARRIVES_AS: dict[str, str | tuple[str, object]] = {
     **{f"{verb}: dataset": "dataset" for verb in ("evaluate", "runs", "compare", "report", "claims try", "verify")},
     **{f"{verb}: dataset": "dataset" for verb in ("export", "merge")},
     "board build: dataset": "datasets",
+    "judge bridge: dataset": "dataset",
     "board build: folders": "paths",
     "datasets verify: name": "name_or_path",
     "datasets stats: name": "name_or_path",
