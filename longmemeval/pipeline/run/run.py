@@ -155,13 +155,14 @@ class _Ready:
         self.vectors = query_vectors(
             questions, self._embedder, options.embedder, of_preparation, folders, account=account
         )
+        self._reading = plan.reading
         self._hashes = self.fixtures.hashes(questions)
         self._load_reranker, self._reranker = ready_reranker(plan.configuration, self._model_access)
         # Last, since loading a model may take minutes.
         self._server = {} if self.batches else ask_server(self._model, plan, folder)
         if self._server:
             self._plan = plan.with_options(served_window=self._server["context_window"])
-        self._reading = self._plan.reading
+            self._reading = self._plan.reading
 
     def manifest(self, run_id: str) -> RunManifest:
         """Return the manifest that the run begins with."""
