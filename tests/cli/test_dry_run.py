@@ -85,6 +85,6 @@ def test_of_a_sweep(told: Told, tmp_path: Path) -> None:
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(grid))
     estimate = told("sweep sweep.yaml")["estimate"]
     preparing = {"preparation", "more_preparations"}
-    assert estimate.keys() == TOTAL | preparing | {"budget", "runs", "complete", "spent", "notes"}
+    assert estimate.keys() == TOTAL | preparing | {"planning", "budget", "runs", "complete", "spent", "notes"}
     (run,) = estimate["runs"]
     assert run.keys() == {"run_id", "name", "questions_left", "answering", "judging", "replies", "questions"}

@@ -82,7 +82,9 @@ def test_settings_become_words_without_defaults() -> None:
 
 
 def test_groups_are_found_with_what_is_chosen_of_them() -> None:
-    assert list(groups_of(RetrievalOptions)) == [("model_options", ModelOptions, ("api_base", "give_up_after_s"))]
+    assert list(groups_of(RetrievalOptions)) == [
+        ("model_options", ModelOptions, ("api_base", "give_up_after_s", "embed_batch"))
+    ]
 
 
 @pytest.mark.parametrize("group", CLASSES)
