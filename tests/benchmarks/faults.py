@@ -41,6 +41,7 @@ _LONGMEMEVAL: list[tuple[str, Change, str, str]] = [
     ("answer is null", setter(answer=None), "field answer", "got null"),
     ("answer is empty", setter(answer=""), "field answer", "empty or blank"),
     ("question is blank", setter(question="  "), "field question", "empty or blank"),
+    ("answer is blank", setter(answer=" \n"), "field answer", "empty or blank"),
     ("question id is a number", setter(question_id=7), "field question_id", "got int"),
     ("question missing", remover("question"), "field question", "'question' is missing"),
     ("dates missing", remover("haystack_dates"), "field haystack_dates", "'haystack_dates' is missing"),

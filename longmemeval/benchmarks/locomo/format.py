@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from longmemeval.benchmarks.data_files import Answered, Place, malformed, problem_of_id
+from longmemeval.benchmarks.data_files import Answered, Place, is_blank, malformed, problem_of_id
 from longmemeval.core.text.quantities import MONTHS
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import RightAnswer
@@ -233,5 +233,7 @@ def _check_question(place: Place, field: str, question: QuestionRecord) -> None:
     if question.category not in CATEGORIES:
         known = ", ".join(f"{number} ({name})" for number, name in CATEGORIES.items())
         raise place.fault(f"{field}.category", f"{question.category} is not a category", f"Valid: {known}")
+    if is_blank(question.answer):
+        raise place.fault(f"{field}.answer", "The text is empty or blank")
     if question.category != ADVERSARIAL and question.answer is None:
         raise place.fault(f"{field}.answer", f"A question of category {question.category} needs the field 'answer'")

@@ -22,6 +22,7 @@ from longmemeval.benchmarks.data_files import (
     Answered,
     MappedFile,
     Place,
+    is_blank,
     malformed,
     note_read,
     problem_of_id,
@@ -185,6 +186,8 @@ class LongMemEvalDataset:
         if entry.question_type not in QUESTION_TYPES:
             what = f"{entry.question_type!r} is not a question type"
             raise place.fault("question_type", what, nearest(entry.question_type, QUESTION_TYPES))
+        if is_blank(entry.answer):
+            raise place.fault("answer", "The text is empty or blank")
         place.date("question_date", entry.question_date)
 
     @property
