@@ -1,6 +1,6 @@
 """The messages of one resource in memory, and their file `db.json`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -139,3 +139,19 @@ class MemoryStore:
         except HarnessError as error:
             raise FixtureError(error.what, where=where, fix=REMAKE) from error
         return store
+
+
+def entry_store(entries: Sequence[tuple[str, datetime, str]]) -> MemoryStore:
+    """Return what a memory made of messages in the form of messages, so that the ranking of messages ranks it.
+
+    Args:
+        entries: thread, time and text of each.
+    """
+    store = MemoryStore("entries")
+    for thread_id, said_at in dict.fromkeys((thread_id, said_at) for thread_id, said_at, _ in entries):
+        store.add_thread(Thread(thread_id, "entries", said_at, said_at))
+    store.add_messages(
+        Message(f"entry:{number}", thread_id, "user", "", text, said_at, number)
+        for number, (thread_id, said_at, text) in enumerate(entries)
+    )
+    return store

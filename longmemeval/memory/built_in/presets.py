@@ -121,6 +121,11 @@ def _semantic_parts(parameters: SemanticParameters) -> tuple[Part[Any], ...]:
 _RANKED: tuple[Part[Any], ...] = (VECTORS, MESSAGE_GRAPH, STATEMENT_VECTORS, WORDS, DATES, *ALL_KEYS, *ALL_KEY_VECTORS)
 
 
+def _searching(summary: str, parameters: type[SemanticParameters]) -> MemoryDefinition[Any]:
+    """Return the definition of a preset that shows what a search finds: its parameters alone tell it from others."""
+    return MemoryDefinition(summary, parameters, _semantic_parts, _semantic(working_memory=False), may_read=_RANKED)
+
+
 NONE = MemoryDefinition(
     "the question only (floor)",
     Parameters,
@@ -162,44 +167,18 @@ LAST_K = MemoryDefinition(
     lambda parameters, tools: CombinedMemory(parameters.last_messages),
 )
 
-SEMANTIC_RECALL = MemoryDefinition(
-    "recent messages and the nearest ones by embedding, each with its neighbours",
-    SemanticParameters,
-    _semantic_parts,
-    _semantic(working_memory=False),
-    may_read=_RANKED,
+SEMANTIC_RECALL = _searching(
+    "recent messages and the nearest ones by embedding, each with its neighbours", SemanticParameters
 )
 
-RAG = MemoryDefinition(
-    "the nearest messages by embedding, without neighbours or recent messages",
-    RagParameters,
-    _semantic_parts,
-    _semantic(working_memory=False),
-    may_read=_RANKED,
-)
+RAG = _searching("the nearest messages by embedding, without neighbours or recent messages", RagParameters)
 
-RAG_RERANK = MemoryDefinition(
-    "as rag, the best of the 50 nearest messages by a cross-encoder",
-    RerankedParameters,
-    _semantic_parts,
-    _semantic(working_memory=False),
-    may_read=_RANKED,
-)
+RAG_RERANK = _searching("as rag, the best of the 50 nearest messages by a cross-encoder", RerankedParameters)
 
-SIMPLE_FAST = MemoryDefinition(
-    "as rag, the 42 nearest messages, to be read with facts-first",
-    SimpleFastParameters,
-    _semantic_parts,
-    _semantic(working_memory=False),
-    may_read=_RANKED,
-)
+SIMPLE_FAST = _searching("as rag, the 42 nearest messages, to be read with facts-first", SimpleFastParameters)
 
-SESSION_VOTES = MemoryDefinition(
-    "whole sessions, chosen by the ranks of their messages by words and embedding",
-    VotesParameters,
-    _semantic_parts,
-    _semantic(working_memory=False),
-    may_read=_RANKED,
+SESSION_VOTES = _searching(
+    "whole sessions, chosen by the ranks of their messages by words and embedding", VotesParameters
 )
 
 WORKING_MEMORY = MemoryDefinition(

@@ -30,7 +30,7 @@ from longmemeval.ranking.questions import apply_range, in_range
 from longmemeval.ranking.retriever import text_to_embed
 from longmemeval.records import Message, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
-from longmemeval.storage.memory_store import MemoryStore, Thread
+from longmemeval.storage.memory_store import MemoryStore, entry_store
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
 
@@ -163,7 +163,9 @@ class EntrySearch:
     def _index(self, fixture: Fixture) -> _Index:
         entries = fixture.part(self._nodes).entries
         nodes = {node.name: node for node in self._nodes.nodes.nodes}
-        store = _message_store(entries, [text_of(entry, nodes[entry.node].embed) for entry in entries])
+        store = entry_store(
+            [(entry.thread_id, entry.said_at, text_of(entry, nodes[entry.node].embed)) for entry in entries]
+        )
         history = HistoryView(store)
         items, vectors = fixture.part(self._vectors).rows()
         people = [
@@ -180,18 +182,6 @@ class EntrySearch:
             tuple(people),
             tuple(days),
         )
-
-
-def _message_store(entries: tuple[Entry, ...], texts: list[str]) -> MemoryStore:
-    """Return entries in the form of messages, so that the ranking of messages ranks them."""
-    store = MemoryStore("entries")
-    for thread, said_at in dict.fromkeys((entry.thread_id, entry.said_at) for entry in entries):
-        store.add_thread(Thread(thread, "entries", said_at, said_at))
-    store.add_messages(
-        Message(f"entry:{number}", entry.thread_id, "user", "", text, entry.said_at, number)
-        for number, (entry, text) in enumerate(zip(entries, texts, strict=True))
-    )
-    return store
 
 
 def _names(value: object) -> str:

@@ -19,9 +19,9 @@ from longmemeval.ranking.dense import DenseIndex
 from longmemeval.ranking.fusion import fuse, order
 from longmemeval.ranking.history import HistoryView
 from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters
-from longmemeval.records import Message, Question, Recall, RecalledItem
+from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
-from longmemeval.storage.memory_store import MemoryStore, Thread
+from longmemeval.storage.memory_store import entry_store
 from longmemeval.storage.messages import question_thread_id
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
@@ -97,7 +97,8 @@ class ObservationalMemory:
 
     def _index(self, fixture: Fixture) -> "_Index":
         items, vectors = fixture.part(ObservationVectors(self._log)).rows()
-        history = HistoryView(_as_store(fixture.part(self._log).observations))
+        observations = fixture.part(self._log).observations
+        history = HistoryView(entry_store([(one.thread_ids[0], datetime.min, one.text) for one in observations]))
         return _Index(LexicalIndex(history, _WORDS), DenseIndex(history, items, vectors, ()))
 
 
@@ -120,18 +121,6 @@ class _Index:
         """Return the places of the best observations."""
         scores = fuse([(1.0, self._words.scores(text)), (1.0, self._vectors.scores(vector))], "scores")
         return [int(place) for place in order(scores)[:count]]
-
-
-def _as_store(observations: Sequence[Observation]) -> MemoryStore:
-    """Return observations in the form of messages, so that the ranking of messages ranks them."""
-    store = MemoryStore("entries")
-    for thread in union(one.thread_ids[:1] for one in observations):
-        store.add_thread(Thread(thread, "entries", datetime.min, datetime.min))
-    store.add_messages(
-        Message(f"entry:{number}", one.thread_ids[0], "user", "", one.text, datetime.min, number)
-        for number, one in enumerate(observations)
-    )
-    return store
 
 
 def _day_item(day: date, observations: Sequence[Observation], asked: datetime) -> RecalledItem:
