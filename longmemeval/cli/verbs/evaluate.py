@@ -57,8 +57,6 @@ def evaluate(
 
     The answers stay unchanged. Each judge writes its own file. docs/grading.md lists the judges.
     """
-    from msgspec import structs
-
     from longmemeval.pipeline.evaluate.several import judge_run
     from longmemeval.pipeline.merge.to_grade import runs_to_grade, without_trace
     from longmemeval.report.documents import judged_document
@@ -71,13 +69,7 @@ def evaluate(
     shown.apply()
     continue_with(with_provider=batch.batch)
     folders = places.folders()
-    options = structs.replace(
-        options,
-        model_options=rates.on(options.model_options, folders),
-        concurrency=rates.file.concurrency.judge or options.concurrency,
-        batch=batch.options(),
-        tell=lambda line: err.print(f"Note: {printable(line)}."),
-    )
+    options = of_this_command(options, rates, batch, folders)
     named = [] if hypotheses else runs.named(folders)
     if dry_run:
         with without_trace(named, hypotheses, selection, folders) as temporary:
@@ -104,6 +96,19 @@ def evaluate(
         raise typer.Exit(1)
     if manifest and not as_json and hypotheses is None:
         out.next(*after_grading(runs.run_ids or run_ids, manifest, places))
+
+
+def of_this_command(options: EvaluateOptions, rates: shared.Rates, batch: Batch, folders: "Folders") -> EvaluateOptions:
+    """Return options of grading with the limits, the batch and the notes of a command."""
+    from msgspec import structs
+
+    return structs.replace(
+        options,
+        model_options=rates.on(options.model_options, folders),
+        concurrency=rates.file.concurrency.judge or options.concurrency,
+        batch=batch.options(),
+        tell=lambda line: err.print(f"Note: {printable(line)}."),
+    )
 
 
 def _no_run(places: shared.Places) -> HarnessError:

@@ -19,7 +19,7 @@ from longmemeval.cli.output import (
     printable,
 )
 from longmemeval.cli.panels import Verbs
-from longmemeval.cli.verbs.evaluate import warn_unlabelled
+from longmemeval.cli.verbs.evaluate import of_this_command, warn_unlabelled
 from longmemeval.core.options import LIMITS, Flag, Group
 from longmemeval.core.text.figures import count_of
 from longmemeval.pipeline.options import CheckOptions, EvaluateOptions
@@ -124,14 +124,7 @@ def bridge(
 
     continue_with(with_provider=batch.batch)
     folders = places.folders()
-    options = structs.replace(
-        options,
-        model_options=rates.on(options.model_options, folders),
-        concurrency=rates.file.concurrency.judge or options.concurrency,
-        batch=batch.options(),
-        dataset=dataset,
-        tell=lambda line: err.print(f"Note: {printable(line)}."),
-    )
+    options = structs.replace(of_this_command(options, rates, batch, folders), dataset=dataset)
     runs = shared.Runs(run_ids=run_ids).named(folders)
     if dry_run:
         check_judges(old, new, runs, options, folders)
